@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from boostrank.checking.user_file import load_metric, load_objective
 from boostrank.clicks.log import PRIOR
-from boostrank.clicks.sidecar import Clicks, ClickTraining, click_reading
+from boostrank.clicks.sidecar import Clicks, ClickTraining, check_click_files
 from boostrank.core.conventions import expression_of, rule_of
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.core.files import (
@@ -191,9 +191,8 @@ def from_files(
         if ranks.rank:
             return ranks.serve()  # the first worker writes the model
     # Check all options before any file is read.
-    columns = None
     if files.clicks:
-        columns, options, reading = _use_clicks(files, options, reading)
+        options = _use_clicks(files, options, reading)
     options = _choose_quality(files, options, observer.say)
     if options.folds and (
         files.cache not in (None, NO_CACHE) or files.route not in ("auto", "memory")
@@ -237,7 +236,7 @@ def from_files(
                 raise InputError(f"{checkpoint.path}: {words}")
         if files.cluster:
             return _train_on_cluster(files, options, reading, observer)
-        return _LocalTraining(files, options, reading, observer, columns).run()
+        return _LocalTraining(files, options, reading, observer).run()
 
 
 def resolve_objective(objective: Any) -> Any:
@@ -268,19 +267,20 @@ def load_options(options: Fit) -> Fit:
 
 def _use_clicks(
     files: TrainFilesOptions, options: TrainOptions, reading: FileOptions
-) -> tuple[Any, TrainOptions, FileOptions]:
-    """Check that the files have clicks. Return their columns, and options for gains of clicks."""
+) -> TrainOptions:
+    """Check that the files have clicks, and return options for gains of clicks."""
     objective = str(options.objective or "")
-    if options.gain is not None:
-        raise ParameterError("--clicks and --gain cannot be used together")
+    for name, value in {"gain": options.gain, "within-query": options.within_query}.items():
+        if value is not None:
+            raise ParameterError(f"--clicks and --{name} cannot be used together")
     if of_engine(objective):
         raise ParameterError(
             f"--clicks needs real gains, but {objective} takes grades; use a boostrank objective"
         )
     if len(files.train) > 1:
         raise InputError("--clicks needs exactly one TRAIN file, whose rows the clicks refer to")
-    columns, reading = click_reading(files.click_columns, (*files.train, *files.valid), reading)
-    return columns, replace(options, gain="linear", metrics=options.metrics or ("dcg",)), reading
+    check_click_files((*files.train, *files.valid), reading)
+    return replace(options, gain="linear", metrics=options.metrics or ("dcg",))
 
 
 def _choose_quality(
@@ -356,11 +356,7 @@ def name_sets_of_files(paths: Sequence[str]) -> list[str]:
 
 
 class _LocalTraining:
-    """A training from files on this machine.
-
-    Args:
-        columns: columns of the clicks in tables, if any.
-    """
+    """A training from files on this machine."""
 
     def __init__(
         self,
@@ -368,9 +364,8 @@ class _LocalTraining:
         options: TrainOptions,
         reading: FileOptions,
         observer: Observer,
-        columns: Any,
     ) -> None:
-        self._files, self._observer, self._columns = files, observer, columns
+        self._files, self._observer = files, observer
         expression, loaded = expression_of(options.gain), load_options(options)
         log = [JsonLines(files.log)] if files.log else []
         stopper = callbacks.StopWhenAsked(observer.request)
@@ -410,24 +405,21 @@ class _LocalTraining:
 
     def _choose_reader(self) -> tuple[Callable[..., RankingDataset], dict[str, Any]]:
         """Return the function that reads files by the best route, and its options."""
-        files, options, is_labelled = self._files, self._options, self._columns is None
+        files, options = self._files, self._options
         route = (
             "memory" if options.folds else wanted_route(options.backend, files.route, files.cache)
         )
         work = {"params": self._settings.params, "folds": self._options.on_folds}
         if files.clicks:
             work["copies"] = count_copies(files.valid)
-        sets, sampling = (
-            (list(files.train), *files.valid),
-            self._reading.keywords | {"labelled": is_labelled},
-        )
+        sets, sampling = (list(files.train), *files.valid), self._reading.keywords
         route, line = choose_route(
             sets, options, sampling, route=route, limit=files.memory_limit, **work
         )
         if line:
             self._observer.say(line)
         keywords = replace(self._reading, keep_names=False, gain=self._gain).keywords
-        keywords |= {"threads": options.threads, "labelled": is_labelled}
+        keywords["threads"] = options.threads
         if files.target:
             keywords["takes_categories"] = TARGETS.get(files.target).categories
         if route == "memory":
@@ -459,9 +451,9 @@ class _LocalTraining:
         """Return data sets with gains of clicks, and report whether debiasing helps."""
         files, say = self._files, self._observer.say
         data = self._read(files.train)
-        clicks = Clicks.read(files.train[0], data, self._columns, files.propensities, say)
+        clicks = Clicks.read(files.train[0], data, files.propensities, say)
         prior = PRIOR if files.click_prior is None else files.click_prior
-        clicked = ClickTraining(clicks, self._columns, prior, say)
+        clicked = ClickTraining(clicks, prior, say)
         train_set = clicked.train_set
         self._say_constant(train_set)
         sets = [self._read([path], like=train_set) for path in files.valid]

@@ -692,12 +692,6 @@ class ClickOptions(Options, group="Clicks"):
         "Use clicks in place of labels: clicks divided by exposure, from FILE.clicks "
         "(`row,position,impressions,clicks`). Documents that were never shown are left out."
     )
-    click_columns: Any = option(
-        "Columns of the data that hold the clicks: position, impressions, clicks; and document, if"
-        " a document has one row per position.",
-        parse=("COLUMN,...", listed_names),
-        needs="clicks",
-    )
 
 
 class PropensityOptions(ClickOptions, group="Clicks"):

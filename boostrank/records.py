@@ -121,7 +121,7 @@ class CalibrationRecord(TypedDict, total=False):
     error: list[float]
     uncalibrated_error: float
     explained: float
-    explained_by_query: float
+    explained_by_query: float  # in files of 0.3.0
 
 
 class _MappingStruct(type(Struct), ABCMeta):  # type: ignore[misc]

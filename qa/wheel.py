@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[1]
 # What is not Python, and is read while the package runs.
 _DATA = (
     "boostrank/py.typed",
+    "boostrank/diagnosis/rules.toml",
     "boostrank/kernels/tables.npz",
     "boostrank/objectives/_template.py",
     "boostrank/reporting/templates/page.html",

@@ -285,10 +285,9 @@ class JudgedData:
         """Check the options before reading."""
         from boostrank.metrics import Metric
 
-        # Clicks have a linear gain, and their columns are not features.
-        self._columns, default = None, by_label
+        default = by_label  # clicks have a linear gain
         if options.clicks:
-            from boostrank.clicks.sidecar import click_reading
+            from boostrank.clicks.sidecar import check_click_files
 
             if options.gain is not None:
                 raise InputError("--clicks and --gain cannot be used together")
@@ -296,24 +295,22 @@ class JudgedData:
                 raise InputError(
                     "--clicks needs exactly one DATA file, whose rows the clicks refer to"
                 )
-            self._columns, reading = click_reading(options.click_columns, options.data, reading)
+            check_click_files(options.data, reading)
             options, default = replace(options, gain="linear"), by_clicks
         if machine is not None:
             reading = _without_grades(options, reading, machine)
         self.metrics = Metric.all_of(metrics_of(options.metrics or default))
         self.options = _arguments_of(options)
-        labelled = self._columns is None and machine is None
         self._reader = Reader(
             reading,
             options.threads,
             gain=options.gain,
             asks=machine is None,
-            labelled=labelled,
+            labelled=machine is None,
             names=True,
         )
         self._command = options
         self.clicks: Clicks | None = None
-        self._rows: dict[str, RankingDataset] = {}
 
     def read(self, models: Mapping[str, RankingModel | None]) -> None:
         """Read the data for each ranker. Its model is None if its file has scores."""
@@ -322,19 +319,15 @@ class JudgedData:
         options, self._models, self.datasets = self._command, models, {}
         for path, rows in self._reader.read_for(models, options.data):
             if options.clicks:
-                source = (options.data[0], rows, self._columns, options.propensities)
+                source = (options.data[0], rows, options.propensities)
                 self.clicks = self.clicks or Clicks.read(*source, say)
-            self._rows[path] = rows
             self.datasets[path] = rows if self.clicks is None else self.clicks.judged(rows)
 
     def scores(self, path: str) -> Any:
         """Return the scores of a ranker, float64[N], in the row order of its data set."""
         from boostrank.model.scores import scores_of
 
-        model, kept = self._models[path], None if self.clicks is None else self.clicks.kept
-        if model is None and kept is not None:  # score files have one line per row
-            return scores_of(path, None, self._rows[path], self._command.threads)[kept]
-        return scores_of(path, model, self.datasets[path], self._command.threads)
+        return scores_of(path, self._models[path], self.datasets[path], self._command.threads)
 
 
 def _without_grades(options: Any, reading: FileOptions, machine: str) -> FileOptions:

@@ -25,7 +25,6 @@ from boostrank.options import (
     Options,
     ThreadOptions,
     argument,
-    listed_names,
     option,
 )
 
@@ -496,18 +495,6 @@ class PropensityCommand(JsonOptions):
     """Arguments and options of `boostrank data propensities`."""
 
     clicks: str = argument("CLICKS", file="read")
-    click_columns: tuple[str, ...] | None = option(
-        "Columns that hold the clicks: position, impressions, clicks; and document, if a document"
-        " has one row per position.",
-        kind="names",
-        parse=("COLUMN,...", listed_names),
-    )
-    qid: str | None = option(
-        "Query id column, if document names are unique only within a query.",
-        metavar="COLUMN",
-        shown="qid, query_id or query, if present",
-        needs="click_columns",
-    )
     output: str | None = option("JSON file to write the propensities to.", short="-o", file="write")
 
 
@@ -516,22 +503,17 @@ def propensities(options: PropensityCommand) -> None:
     """Estimate the examination probability of each position from documents shown at several
     positions.
 
-    CLICKS is a table with the columns row, position, impressions and clicks, or those of
-    --click-columns. A document is equally relevant wherever it is shown, so its clicks compare the
-    positions. If no clicked document was shown at several positions, this fails.
+    CLICKS is a table with the columns row, position, impressions and clicks. A document is equally
+    relevant wherever it is shown, so its clicks compare the positions. If no clicked document was
+    shown at several positions, this fails.
 
     \b
     boostrank data propensities train.txt.clicks -o propensities.json
     """
     from boostrank.clicks.estimation import estimate_propensities
-    from boostrank.clicks.tables import ClickColumns, ClickRows, read_clicks
+    from boostrank.clicks.tables import read_clicks
 
-    if options.click_columns is None:
-        log = read_clicks(options.clicks)
-    else:
-        log = ClickRows.read(
-            options.clicks, ClickColumns.from_names(options.click_columns), options.qid or ""
-        ).log()[0]
+    log = read_clicks(options.clicks)
     say(f"{options.clicks}: {log!r}")
     estimated = estimate_propensities(log)
     if options.output is not None:

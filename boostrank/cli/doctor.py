@@ -82,7 +82,7 @@ def doctor(options: Doctor, reading: FileOptions) -> None:
 
 def _examine(options: Doctor, reading: FileOptions) -> Findings:
     """Read the files, or their clicks, and return the findings about them."""
-    from boostrank.clicks.sidecar import ENDING, click_reading
+    from boostrank.clicks.sidecar import ENDING, check_click_files
     from boostrank.core.conventions import expression_of, rule_of
     from boostrank.diagnosis import Findings, examine
     from boostrank.diagnosis.clicks import with_clicks
@@ -91,13 +91,13 @@ def _examine(options: Doctor, reading: FileOptions) -> Findings:
     from boostrank.export.writing import split_declared_features
 
     declared, reading = split_declared_features(options.target, reading, options.files)
-    paths, columns = (*options.files, *options.valid), None
+    paths = (*options.files, *options.valid)
     if options.clicks:
         if reading.regroup:  # each piece would count as a query
             raise InputError("--clicks and --regroup cannot be used together; sort the file first")
         if len(options.files) > 1:
             raise InputError("--clicks needs exactly one FILE, whose rows the clicks refer to")
-        columns, reading = click_reading(options.click_columns, paths, reading, logs=False)
+        check_click_files(paths, reading, logs=False)
     if expression_of(options.gain) is not None:
         say(
             "the labels are checked, but not the gain expression; train refuses a row whose gain is"
@@ -107,14 +107,13 @@ def _examine(options: Doctor, reading: FileOptions) -> Findings:
     how = reading.keywords | {
         "threads": options.threads,
         "gain": rule_of(options.gain),
-        "labelled": columns is None,
     }
     if options.target:
         how["takes_categories"] = TARGETS.get(options.target).categories
     train = _read("train", options.files, how)
     sets = [train, *(_read("valid", (path,), how | {"like": train}) for path in options.valid)]
     if options.clicks:
-        findings = with_clicks(examine(sets), list(zip(paths, sets, strict=True)), columns)
+        findings = with_clicks(examine(sets), list(zip(paths, sets, strict=True)))
     else:
         findings = with_refusal(examine(sets), sets)
         for path in options.files:

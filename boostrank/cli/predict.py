@@ -46,7 +46,7 @@ def predict(options: Predict, reading: FileOptions) -> None:
     reads all rows first. With -o, the file is written completely or not at all. On standard output,
     scores before an error remain.
 
-    An output file that ends in .csv, .jsonl or .parquet is a table: query id, document name (--id,
+    An output file that ends in .csv or .parquet is a table: query id, document name (--id,
     or the comment of a libsvm row) and score. --run TAG also needs document names.
     """
     if reading.on_bad_line == "skip":
@@ -110,8 +110,7 @@ def calibrate(options: Calibrate, reading: FileOptions) -> None:
     how far it is off. Exported files return raw scores. With `--label-map 0=0,1=0,2=1`, grades are
     probabilities of grade 2.
 
-    Print errors and shares of the variance on queries left out of the fit. If the query explains
-    more variance than the score, do not compare scores between queries.
+    Print the error and the share of the variance explained, on queries left out of the fit.
     """
     from boostrank.core.files import check_writable, reserved
     from boostrank.model.calibration import calibrate
@@ -128,12 +127,8 @@ def calibrate(options: Calibrate, reading: FileOptions) -> None:
         return
     error, low, high = record["error"]
     ends, raw = interval(low, high, pattern="[{}, {}]"), record["uncalibrated_error"]
-    shares = (
-        f"{record['explained']:.1%} by the calibrated score, {record['explained_by_query']:.1%} by"
-        " the query"
-    )
     click.echo(
         f"{output}: calibrated on {record['rows']:,} documents in {record['queries']:,} queries"
     )
     click.echo(f"calibration error: {error:.4f} {ends}; raw scores: {raw:.4f}")
-    click.echo(f"variance of grades explained: {shares}")
+    click.echo(f"variance of grades explained: {record['explained']:.1%}")

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtrc
@@ -23,7 +22,7 @@ from scipy.special import chdtrc
 from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.core.errors import DataError, ParameterError, warn_user
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import BoolArray, Float64Array, Int64Array
 
 NONSENSE = 0.5
 """The standard error of log e above which a propensity is meaningless."""
@@ -62,7 +61,8 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     """
     moved = _Moved.select(log, np.ones(log.depth, bool))
     theta = moved.fit()
-    examination, errors = np.full(log.depth, np.nan), np.full(log.depth, np.nan)
+    examination = np.full(log.depth, np.nan)
+    errors = np.full(log.depth, np.nan)
     examination[moved.connected] = np.exp(theta)
     independent, clustered = map(np.diag, moved.covariances(theta, queries))
     pairs = np.unique(moved.clusters(queries)[moved.document] * theta.size + moved.at)
@@ -70,14 +70,11 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     errors[moved.connected] = np.sqrt(np.where(few, np.maximum(independent, clustered), clustered))
     vague = np.flatnonzero(errors > NONSENSE) + 1
     if vague.size:
-        words = (
+        warn_user(
             f"the propensities of {vague.size} positions (from {vague[0]}) are unreliable: the"
-            " standard error of "
+            f" standard error of their logarithm is above {NONSENSE:g}; collect more clicks on"
+            " documents that move"
         )
-        words += (
-            f"their logarithm is above {NONSENSE:g}; collect more clicks on documents that move"
-        )
-        warn_user(words)
     return Propensities(
         examination, errors=errors, method="documents that moved", moved=moved.totals.size
     )
@@ -93,8 +90,10 @@ def check_propensities(
         )
     allowed = np.isfinite(np.append(curve.examination, np.full(log.depth, np.nan))[: log.depth])
     moved = _Moved.select(log, allowed)
-    theta, given_theta = moved.fit(), np.log(curve.examination[moved.connected])
-    nats, others = moved.likelihood(theta) - moved.likelihood(given_theta), theta.size - 1
+    theta = moved.fit()
+    given_theta = np.log(curve.examination[moved.connected])
+    nats = moved.likelihood(theta) - moved.likelihood(given_theta)
+    others = theta.size - 1
     alone, together = moved.covariances(theta, queries)
     inflation = np.trace(np.linalg.pinv(alone) @ together) / others
     return CurveCheck(
@@ -122,22 +121,21 @@ class _Moved:
     clicks: Float64Array
 
     @classmethod
-    def select(cls, log: ClickLog, allowed: npt.NDArray[np.bool_]) -> _Moved:
+    def select(cls, log: ClickLog, allowed: BoolArray) -> _Moved:
         """Select the log entries at the allowed positions, bool[P]."""
         # Dropping a document may disconnect a position and vice versa; repeat until nothing
         # changes.
         entries = np.flatnonzero(allowed[log.positions - 1])
         while True:
             rows = log.rows[entries]
-            impressions, clicked = np.bincount(rows), np.bincount(rows, log.clicks[entries])
+            impressions = np.bincount(rows)
+            clicked = np.bincount(rows, log.clicks[entries])
             # Drop documents that say nothing of positions: shown at one only, or never clicked.
             kept = (impressions >= 2) & (clicked > 0)
             left = entries[kept[rows]]
             # Drop positions that no chain of documents ties to position 1.
-            document, at = (
-                np.unique(log.rows[left], return_inverse=True)[1],
-                log.positions[left] - 1,
-            )
+            document = np.unique(log.rows[left], return_inverse=True)[1]
+            at = log.positions[left] - 1
             tied = _tied_to_first(document, at, log.clicks[left], allowed.size)
             left = left[tied[at]]
             if left.size == entries.size:
@@ -234,13 +232,14 @@ class _Moved:
         )
         meat = (scores.T @ scores).toarray()[1:, 1:] * (count / max(count - 1, 1))
         alone, together = np.zeros((2, self.connected.size, self.connected.size))
-        alone[1:, 1:], together[1:, 1:] = bread, bread @ meat @ bread
+        alone[1:, 1:] = bread
+        together[1:, 1:] = bread @ meat @ bread
         return alone, together
 
 
 def _tied_to_first(
     document: Int64Array, at: Int64Array, clicks: Int64Array, positions: int
-) -> npt.NDArray[np.bool_]:
+) -> BoolArray:
     """Mark the positions that are connected to position 1 in both directions by clicked documents,
     bool[P].
 

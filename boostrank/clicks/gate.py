@@ -9,16 +9,16 @@ chance otherwise.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from boostrank.clicks.estimation import NONSENSE, estimate_propensities
 from boostrank.clicks.log import ClickLog, Propensities, with_labels
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, paired_difference
+from boostrank.core.types import Array, BoolArray, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metrics import Conventions, Metric
 
@@ -107,8 +107,8 @@ class Judged:
     data: RankingDataset
     log: ClickLog
     propensities: Propensities
-    old: npt.ArrayLike
-    new: npt.ArrayLike
+    old: ArrayLike
+    new: ArrayLike
 
 
 def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
@@ -122,10 +122,12 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
     Raises:
         DataError: no clicked document was shown at two positions.
     """
-    metric, rules = Metric.parse(f"dcg@{k}"), Conventions(gain="linear")
-    columns: list[tuple[npt.NDArray[Any], ...]] = []
+    metric = Metric.parse(f"dcg@{k}")
+    rules = Conventions(gain="linear")
+    columns: list[tuple[Array, ...]] = []
     for part in parts:
-        data, log = part.data, part.log.up_to(part.propensities)
+        data = part.data
+        log = part.log.up_to(part.propensities)
         gains = with_click_gains(data, log, part.propensities).labels
         rankings = [
             data.in_row_order(np.asarray(scores, np.float64)) for scores in (part.old, part.new)
@@ -143,7 +145,7 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
     return ClickGate(k, before, after, difference, float(ever_shown.mean()), float(moved.mean()))
 
 
-def held_out(count: int) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+def held_out(count: int) -> list[tuple[Int64Array, Int64Array]]:
     """Return pairs of training and held-out queries. There is one pair, or `FOLDS` pairs if there
     are few queries.
     """
@@ -157,13 +159,11 @@ def moved_share(log: ClickLog) -> float:
     return float(np.mean(_clicked_moved(log))) if log.clicks.any() else 0.0
 
 
-def shown_at_the_top(
-    data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: int
-) -> npt.NDArray[np.bool_]:
+def shown_at_the_top(data: RankingDataset, log: ClickLog, scores: ArrayLike, k: int) -> BoolArray:
     """Mark which documents in the top k of each query were ever shown, bool[m]."""
     return np.asarray(data.in_row_order(log.shown)[data.queries.ranks(scores) <= k])
 
 
-def _clicked_moved(log: ClickLog) -> npt.NDArray[np.bool_]:
+def _clicked_moved(log: ClickLog) -> BoolArray:
     several = np.bincount(log.rows, minlength=log.n_documents) > 1
     return np.asarray(several[log.total_clicks() > 0])

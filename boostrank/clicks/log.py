@@ -15,20 +15,18 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from os import PathLike
 from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from msgspec import UNSET
+from numpy.typing import ArrayLike
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
-from boostrank.core.files import read_text, replacing, write_all, write_atomically
+from boostrank.core.files import AnyPath, read_text, replacing, write_atomically
 from boostrank.core.queries import PlacesOf
-from boostrank.core.types import Float64Array, Int64Array, first_true
+from boostrank.core.types import BoolArray, Float64Array, Int64Array, first_true
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.rows import Candidates
 from boostrank.files.tables import whole_numbers
 from boostrank.records import PropensityRecord, as_record, from_json, jsonable
 
@@ -43,7 +41,6 @@ COLUMNS = ("row", "position", "impressions", "clicks")
 """The columns of a click log file. `row` is the number of a document in the data, starting at 1, in
 file order.
 """
-_AT_A_TIME = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +76,7 @@ class Propensities:
             raise ParameterError(
                 f"there are {e.size:,} propensities, but there must be 1 to {MAX_POSITION:,}"
             )
-        finite = np.isfinite(e)
-        if (
-            not np.all(e[finite] > 0.0)
-            or np.isinf(e).any()
-            or not finite[0]
-            or abs(e[0] - 1.0) > 1e-9
-        ):
+        if not abs(e[0] - 1.0) <= 1e-9 or not np.all(np.isnan(e) | ((e > 0.0) & (e < np.inf))):
             raise ParameterError(
                 "propensities must be relative to position 1: the first must be 1, and all above 0"
             )
@@ -126,16 +117,13 @@ class Propensities:
     @classmethod
     def from_dict(cls, content: Any) -> Propensities:
         """Create propensities from the result of `to_dict`."""
-        record = as_record(PropensityRecord, content)
-        errors = np.array(record.errors, np.float64) if record.errors else None
-        e, false = (
-            np.array(record.examination, np.float64),
-            np.array(record.false_clicks or (), np.float64),
-        )
-        return cls(e, false, errors, record.method, record.moved)
+        record: Any = as_record(PropensityRecord, content)
+        false = record.false_clicks or np.zeros(0)
+        errors = record.errors or None
+        return cls(record.examination, false, errors, record.method, record.moved)
 
     @classmethod
-    def read(cls, path: str | PathLike[str]) -> Propensities:
+    def read(cls, path: AnyPath) -> Propensities:
         """Read a file that `write` created. A FileFormatError names the key of an invalid entry."""
         text = read_text(path)
         try:
@@ -145,7 +133,7 @@ class Propensities:
                 f"not a file of propensities: {error}", file=os.fspath(path)
             ) from None
 
-    def write(self, path: str | PathLike[str]) -> None:
+    def write(self, path: AnyPath) -> None:
         """Write the propensities as JSON, atomically."""
         write_atomically(path, (json.dumps(self.to_dict(), indent=1) + "\n").encode())
 
@@ -160,7 +148,7 @@ class Propensities:
             method=self.method,
             moved=self.moved,
         )
-        return dict(msgspec.to_builtins(record))
+        return msgspec.to_builtins(record)  # type: ignore[no-any-return]
 
 
 def checked_counts(
@@ -179,11 +167,11 @@ def checked_counts(
     positions = whole_numbers(number(position), position, 1, MAX_POSITION, impressions > 0, refuse)
     row = first_true(clicks > impressions)
     if row is not None:
-        words = (
+        raise refuse(
+            row,
             f"{clicks[row]} {clicked} of {impressions[row]} {impressions_name}: an impression has"
-            " at most one click"
+            " at most one click",
         )
-        raise refuse(row, words)
     return positions, impressions, clicks
 
 
@@ -211,8 +199,7 @@ class ClickLog:
     n_documents: int
 
     def __post_init__(self) -> None:
-        given_columns: list[npt.NDArray[Any]] = list(map(np.asarray, self._columns()))
-        read = dict(zip(COLUMNS, given_columns, strict=True))
+        read: dict[str, Any] = dict(zip(COLUMNS, map(np.asarray, self._columns()), strict=True))
         if any(column.ndim != 1 or column.dtype.kind not in "iuf" for column in read.values()):
             raise DataError(
                 f"{', '.join(COLUMNS)} of a click log must be one-dimensional whole numbers"
@@ -242,26 +229,23 @@ class ClickLog:
         return self.rows, self.positions, self.impressions, self.clicks
 
     def __repr__(self) -> str:
-        impressions, clicks = int(self.impressions.sum()), int(self.clicks.sum())
+        impressions = int(self.impressions.sum())
+        clicks = int(self.clicks.sum())
         return (
             f"ClickLog({impressions:,} impressions and {clicks:,} clicks of"
             f" {np.unique(self.rows).size:,} of {self.n_documents:,} documents, {self.depth}"
             " positions)"
         )
 
-    def write(self, path: str | PathLike[str]) -> None:
+    def write(self, path: AnyPath) -> None:
         """Write the log as CSV, atomically: columns `row,position,impressions,clicks`, with rows
         from 1.
         """
-        with replacing(path) as out:
-            write_all(out, (",".join(COLUMNS) + "\n").encode())
-            for start in range(0, self.rows.size, _AT_A_TIME):
-                table = np.column_stack(
-                    [column[start : start + _AT_A_TIME] for column in self._columns()]
-                )
-                table[:, 0] += 1
-                lines = table.tolist()
-                write_all(out, "".join(",".join(map(str, line)) + "\n" for line in lines).encode())
+        table = np.column_stack(self._columns())
+        table[:, 0] += 1
+        with replacing(path) as out, open(out, "wb", closefd=False) as file:
+            file.write((",".join(COLUMNS) + "\n").encode())
+            np.savetxt(file, table, fmt="%d", delimiter=",")
 
     @property
     def depth(self) -> int:
@@ -269,7 +253,7 @@ class ClickLog:
         return int(self.positions.max(initial=0))
 
     @property
-    def shown(self) -> npt.NDArray[np.bool_]:
+    def shown(self) -> BoolArray:
         """A mask of the documents that were ever shown, bool[N]."""
         return np.bincount(self.rows, minlength=self.n_documents) > 0
 
@@ -314,14 +298,18 @@ class ClickLog:
         kept = has_propensity[np.minimum(self.positions - 1, has_propensity.size - 1)]
         if kept.all():
             return self
-        lost, least = int(self.impressions[~kept].sum()), int(self.positions[~kept].min())
-        words = f"{lost:,} of {self.impressions.sum():,} impressions are ignored"
-        warn_user(f"{words}: their positions (from {least}) have no propensity")
+        lost = int(self.impressions[~kept].sum())
+        least = int(self.positions[~kept].min())
+        warn_user(
+            f"{lost:,} of {self.impressions.sum():,} impressions are ignored: their positions (from"
+            f" {least}) have no propensity"
+        )
         return self.where(kept)
 
-    def where(self, kept: npt.NDArray[np.bool_]) -> ClickLog:
+    def where(self, kept: BoolArray) -> ClickLog:
         """Select entries by a mask, bool[m]."""
-        impressions, clicks = self.impressions[kept], self.clicks[kept]
+        impressions = self.impressions[kept]
+        clicks = self.clicks[kept]
         return ClickLog(
             self.rows[kept], self.positions[kept], impressions, clicks, self.n_documents
         )
@@ -338,8 +326,7 @@ class ClickLog:
         """Return the documents that were shown, labelled with their gains, for training with the
         gain "linear".
 
-        Within-query columns are computed over all documents, as in serving. Rows on disk are not
-        copied.
+        Rows on disk are not copied.
 
         Args:
             data: the documents, which the log numbers in input order.
@@ -351,37 +338,29 @@ class ClickLog:
             DataError: the log has another number of documents, or no clicks.
         """
         self.check_of(data)
-        log, gains, how = (
-            self,
-            self.total_clicks().astype(np.float64),
-            dict[str, Any](propensities=None),
-        )
+        log = self
+        gains = self.total_clicks().astype(np.float64)
+        how: dict[str, Any] = {"propensities": None}
         if propensities is not None:
             log = self.up_to(propensities)
-            gains, how = (
-                log.gains(propensities, prior),
-                {"propensities": propensities.to_dict(), "prior": prior},
-            )
+            gains = log.gains(propensities, prior)
+            how = {"propensities": propensities.to_dict(), "prior": prior}
         gains, has_impressions = data.in_row_order(gains), data.in_row_order(log.shown)
         if not np.any(gains[has_impressions] > 0.0):
             raise DataError("the click log has no clicks to learn from")
         rows = np.flatnonzero(has_impressions)
-        documents = some_documents(
-            with_labels(data, np.where(has_impressions, gains, 0.0), how), rows
-        )
-        return replace(documents, candidates=Candidates(data, rows))
+        return some_documents(with_labels(data, np.where(has_impressions, gains, 0.0), how), rows)
 
     def check_of(self, data: RankingDataset) -> None:
         """Raise a DataError if the number of documents differs from that in the data."""
         if data.n_documents != self.n_documents:
-            words = (
+            raise DataError(
                 f"the click log has {self.n_documents:,} documents, but the data have"
                 f" {data.n_documents:,}"
             )
-            raise DataError(words)
 
     def of_queries(
-        self, data: RankingDataset, queries: npt.ArrayLike
+        self, data: RankingDataset, queries: ArrayLike
     ) -> tuple[RankingDataset, ClickLog]:
         """Return a selection of queries in the data, and the log of their documents."""
         chosen = np.asarray(queries, np.int64)
@@ -391,7 +370,7 @@ class ClickLog:
         part = self.where(number[self.rows] >= 0)
         return data.take(chosen), replace(part, rows=number[part.rows], n_documents=rows.size)
 
-    def _sum(self, values: npt.ArrayLike) -> Float64Array:
+    def _sum(self, values: ArrayLike) -> Float64Array:
         """Sum the values of entries by document, float64[N]."""
         return np.asarray(
             np.bincount(self.rows, np.asarray(values, np.float64), self.n_documents), np.float64
@@ -413,7 +392,8 @@ def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:
     queries, sizes = np.unique(data.queries.of_rows()[rows], return_counts=True)
     index, _ = data.queries.take(queries)
     weights = None if data.document_weights is None else data.document_weights[rows]
-    ptr, places = np.cumsum([0, *sizes], dtype=np.int64), PlacesOf(data.queries.places, rows)
+    ptr = np.cumsum([0, *sizes], dtype=np.int64)
+    places = PlacesOf(data.queries.places, rows)
     index = replace(index, ptr=ptr, document_weights=weights, places=places)
     features = data.features.take(rows) if data.on_disk else None
     return data.of_rows(index, rows, features)

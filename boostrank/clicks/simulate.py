@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.core.errors import ParameterError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array
+from boostrank.core.types import BoolArray, Float64Array
 
 UserModel = Literal["position", "cascade", "trust"]
 USERS: tuple[UserModel, ...] = ("position", "cascade", "trust")
@@ -61,10 +62,11 @@ class Users:
         if self.model == "position":
             return Propensities.power(self.eta, positions)
         relevant, irrelevant = _trust(p)
-        slope, false = p**-self.eta * (relevant - irrelevant), p**-self.eta * irrelevant
+        slope = p**-self.eta * (relevant - irrelevant)
+        false = p**-self.eta * irrelevant
         return Propensities(slope / slope[0], false, method="trust of simulated users")
 
-    def clicks(self, attraction: Float64Array, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    def clicks(self, attraction: Float64Array, rng: np.random.Generator) -> BoolArray:
         """Draw the clicks on I lists, bool[I, P].
 
         Args:
@@ -84,7 +86,7 @@ class Users:
         return attracts & examined
 
 
-def click_probabilities(labels: npt.ArrayLike, noise: float) -> Float64Array:
+def click_probabilities(labels: ArrayLike, noise: float) -> Float64Array:
     """Return noise + (1 - noise) (2^y - 1) / (2^m - 1), float64[N], for labels y above the lowest,
     with maximum m.
     """
@@ -98,9 +100,9 @@ def click_probabilities(labels: npt.ArrayLike, noise: float) -> Float64Array:
 
 
 def simulate_clicks(
-    labels: npt.ArrayLike,
+    labels: ArrayLike,
     queries: QueryIndex,
-    scores: npt.ArrayLike,
+    scores: ArrayLike,
     users: Users | None = None,
     *,
     impressions: int = 10,
@@ -129,25 +131,28 @@ def simulate_clicks(
     if not 0.0 <= spread < np.inf:
         raise ParameterError(f"spread={spread!r} must be at least 0")
     attraction, scores = click_probabilities(labels, users.noise), np.asarray(scores, np.float64)
-    entries = []
-    for q, (a, b) in enumerate(zip(queries.ptr[:-1], queries.ptr[1:], strict=True)):
-        depth, rng = min(int(b - a), shown), np.random.default_rng([seed, q])
+    entries = [np.zeros((4, 0), np.int64)]
+    for q, (start, stop) in enumerate(pairwise(queries.ptr.tolist())):
+        size = stop - start
+        rng = np.random.default_rng([seed, q])
+        if not size:
+            continue
         # Impressions and clicks of each (document, position), summed over batches of lists.
-        counts = np.zeros((2, int(b - a) * depth), np.int64)
-        at_once = max(1, _AT_ONCE // max(int(b - a), 1))
-        for first in range(0, impressions, at_once) if depth else ():
+        depth = min(size, shown)
+        query_scores = scores[start:stop]
+        counts = np.zeros((2, size * depth), np.int64)
+        at_once = max(1, _AT_ONCE // size)
+        for first in range(0, impressions, at_once):
             lists = min(at_once, impressions - first)
-            moved = scores[a:b] + spread * scores[a:b].std() * rng.gumbel(size=(lists, int(b - a)))
+            moved = query_scores + spread * query_scores.std() * rng.gumbel(size=(lists, size))
             order = np.argsort(-moved, axis=1, kind="stable")[:, :depth]
-            clicked = users.clicks(attraction[a:b][order], rng)
+            clicked = users.clicks(attraction[start:stop][order], rng)
             cell = order * depth + np.arange(depth)
-            counts[0] += np.bincount(cell.ravel(), minlength=counts.shape[1])
-            counts[1] += np.bincount(cell[clicked], minlength=counts.shape[1])
+            counts[0] += np.bincount(cell.ravel(), minlength=size * depth)
+            counts[1] += np.bincount(cell[clicked], minlength=size * depth)
         seen = np.flatnonzero(counts[0])
-        entries.append(
-            np.stack([a + seen // max(depth, 1), seen % max(depth, 1) + 1, *counts[:, seen]])
-        )
-    rows, positions, shows, clicks = np.concatenate([np.zeros((4, 0), np.int64), *entries], axis=1)
+        entries.append(np.stack([start + seen // depth, seen % depth + 1, *counts[:, seen]]))
+    rows, positions, shows, clicks = np.concatenate(entries, axis=1)
     return ClickLog(rows, positions, shows, clicks, queries.n_documents)
 
 

@@ -1,20 +1,13 @@
-"""Tables with clicks: session logs, click logs, and click columns in a document table.
-
-In a document table, each row is a document at one position. Rows in a query that have the same
-value in the document column are one document, with the features of the first row. Without a
-document column, each row is a document.
-"""
+"""Tables with clicks: session logs and click logs."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from os import PathLike
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.clicks.log import (
     COLUMNS,
@@ -22,13 +15,11 @@ from boostrank.clicks.log import (
     MAX_ROWS,
     ClickLog,
     checked_counts,
-    some_documents,
 )
-from boostrank.core.errors import DataError, FileFormatError, InputError, ParameterError, warn_user
+from boostrank.core.errors import DataError, FileFormatError, InputError, warn_user
+from boostrank.core.files import AnyPath
 from boostrank.core.text import count_of
-from boostrank.core.types import Int64Array, as_numbers, first_true
-from boostrank.data.dataset import RankingDataset
-from boostrank.data.roles import usual_column
+from boostrank.core.types import Int64Array, first_true
 from boostrank.files.judgements import recognised
 from boostrank.files.source import matching
 from boostrank.files.tables import Batch, arrow, batches, header_of
@@ -37,7 +28,7 @@ _BETWEEN, _ROLES = "\x1f", ("qid", "id")
 _MANY = 1 << 20
 
 
-def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> ClickLog:
+def read_clicks(path: AnyPath, n_documents: int | None = None) -> ClickLog:
     """Read a click log from a table with columns `row,position,impressions,clicks`, one row per
     document and position.
 
@@ -57,14 +48,14 @@ def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> Cl
 
 
 def count_clicks(
-    sessions: Sequence[str | PathLike[str]],
+    sessions: Sequence[AnyPath],
     *,
     position: str = "position",
     clicked: str = "clicked",
     impressions: str | None = None,
     row: str = "row",
     keys: Sequence[str] = (),
-    documents: str | PathLike[str] | None = None,
+    documents: AnyPath | None = None,
 ) -> ClickLog:
     """Count impressions and clicks of each document at each position, in one pass over session logs
     of any size.
@@ -94,18 +85,17 @@ def count_clicks(
             f"the columns {', '.join(keys)} identify documents; pass the table with them as"
             " documents"
         )
-    index = None if documents is None or not keys else _index_of(documents, keys)
-    count = None if index is None else len(index)
+    index = _index_of(documents, keys) if keys and documents is not None else None
     files = [file for path in sessions for file in matching(os.fspath(path))]
     columns = position, impressions or "", clicked
-    log = _counted(files, columns, row, count, tuple(keys), index)
+    log = _counted(files, columns, row, None, tuple(keys), index)
     if not log.rows.size:
         raise FileFormatError("no rows", file=str(files[0]))
     return log
 
 
 def _counted(
-    paths: Sequence[str | PathLike[str]],
+    paths: Sequence[AnyPath],
     columns: Sequence[str],
     row: str,
     n_documents: int | None,
@@ -121,8 +111,10 @@ def _counted(
             up in `index`.
         n_documents: number of documents; None means the largest row.
     """
-    pa, (position, impressions, clicked) = arrow(), columns
-    n_rows, lacking, first = 0, 0, ""
+    pa = arrow()
+    position, impressions, clicked = columns
+    n_rows = lacking = 0
+    first = ""
     numbers = [position, impressions, clicked] if impressions else [position]
     numbers += [] if keys else [row]
     truths = () if impressions else (clicked,)
@@ -154,8 +146,11 @@ def _counted(
     rows, ranks, impressions, clicks = [
         column.to_numpy() for column in pa.concat_tables(waiting).columns
     ]
-    count = int(rows.max(initial=0)) if n_documents is None else n_documents
-    return ClickLog(rows - 1, ranks, impressions, clicks, count)
+    if keys:
+        n_documents = len(index)
+    elif n_documents is None:
+        n_documents = int(rows.max(initial=0))
+    return ClickLog(rows - 1, ranks, impressions, clicks, n_documents)
 
 
 def _summed(table: Any) -> Any:
@@ -166,14 +161,12 @@ def _summed(table: Any) -> Any:
     )
 
 
-def _keys_in(path: str | PathLike[str], keys: Sequence[str]) -> tuple[str, ...]:
+def _keys_in(path: AnyPath, keys: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of a table with the keys: their own names, or else another name of a query
     or a document.
     """
-    header, roles = (
-        header_of(path),
-        {key: role for role in _ROLES for key in keys if recognised(role, [key])},
-    )
+    header = header_of(path)
+    roles = {key: role for role in _ROLES for key in keys if recognised(role, [key])}
     left = [role for role in _ROLES if role not in roles.values()]
     unknown = [key for key in keys if key not in roles]
     roles |= dict(zip(unknown, left[-len(unknown) :], strict=False))
@@ -183,11 +176,12 @@ def _keys_in(path: str | PathLike[str], keys: Sequence[str]) -> tuple[str, ...]:
     return tuple(others.get(key) or key for key in keys)
 
 
-def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
+def _index_of(path: AnyPath, keys: Sequence[str]) -> Any:
     """Return the keys of the documents in a table, or in the files of a pattern, as an Arrow text
     array.
     """
-    pa, pc = arrow(), arrow(".compute")
+    pa = arrow()
+    pc = arrow(".compute")
     parts = []
     for file in matching(os.fspath(path)):
         own_keys = _keys_in(file, keys)
@@ -197,8 +191,9 @@ def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
     repeated = counts.filter(pc.greater(counts.field("counts"), 1))
     if len(repeated):
         name = _describe_key(repeated[0]["values"].as_py())
-        words = f"two rows have the keys {name}, so impressions cannot be assigned"
-        raise FileFormatError(words, file=str(path))
+        raise FileFormatError(
+            f"two rows have the keys {name}, so impressions cannot be assigned", file=str(path)
+        )
     return index
 
 
@@ -206,7 +201,8 @@ def _documents(batch: Batch, keys: Sequence[str], index: Any) -> tuple[Int64Arra
     """Return the document row of each impression, from 1, or 0 if the index lacks it, and the place
     of the first 0.
     """
-    pc, texts = arrow(".compute"), _join_keys(batch, keys)
+    pc = arrow(".compute")
+    texts = _join_keys(batch, keys)
     row = first_true(np.asarray(texts.is_null()))
     if row is not None:
         raise batch.refuse(row, f"the impression has no {' or '.join(keys)}; leave the row out")
@@ -223,11 +219,10 @@ def _say_lacking(lacking: int, rows: int, first: str, index: Any) -> None:
     """
     if lacking == rows:
         document = _describe_key(index[0].as_py()) if len(index) else "no row"
-        words = (
+        raise DataError(
             f"the table has none of the documents in the log: it has {document}; the log has"
-            f" {first}"
+            f" {first}; write their names alike, or name other columns with --key"
         )
-        raise DataError(f"{words}; write their names alike, or name other columns with --key")
     share = f"{count_of(lacking, 'row')} of {rows:,} in the log"
     warn_user(f"{share} show documents that the table lacks, and are left out; first: {first}")
 
@@ -242,182 +237,3 @@ def _join_keys(batch: Batch, keys: Sequence[str]) -> Any:
     return (
         arrow(".compute").binary_join_element_wise(*texts, _BETWEEN) if len(texts) > 1 else texts[0]
     )
-
-
-@dataclass(frozen=True)
-class ClickColumns:
-    """The names of the click columns in a document table.
-
-    Args:
-        position: position at which the document was shown, starting at 1; may be missing if it was
-            never shown.
-        impressions, clicks: number of impressions and of clicks at this position.
-        document: document id within the query; None if each row is a separate document.
-    """
-
-    position: str = "position"
-    impressions: str = "impressions"
-    clicks: str = "clicks"
-    document: str | None = None
-
-    @classmethod
-    def from_names(cls, names: Sequence[str]) -> ClickColumns:
-        """Create an instance from three or four names, in the order of the fields."""
-        if len(names) not in (3, 4) or len(set(names)) < len(names):
-            words = "click columns are position, impressions, clicks and optionally the document"
-            raise ParameterError(f"{words}: pass three or four names, not {', '.join(names)}")
-        return cls(*names)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The column names."""
-        return tuple(filter(None, (self.position, self.impressions, self.clicks, self.document)))
-
-
-@dataclass(frozen=True, eq=False)
-class ClickRows:
-    """The validated values in the click columns.
-
-    Args:
-        positions, impressions, clicks: int64[N]. The position is 1 if there are no impressions.
-        documents: int64[N], codes of the document ids; None if each row is a separate document.
-        queries: int64[N], codes of the query ids, if they were read.
-    """
-
-    positions: Int64Array
-    impressions: Int64Array
-    clicks: Int64Array
-    documents: Int64Array | None = None
-    queries: Int64Array | None = None
-
-    @classmethod
-    def read(
-        cls, path: str | PathLike[str], columns: ClickColumns, qid: str | None = None
-    ) -> ClickRows:
-        """Read the columns of a CSV, TSV, Parquet or Arrow file.
-
-        Args:
-            qid: query id column to read as well; "" means a column with a default name if there is
-                one.
-        """
-        if qid == "":
-            qid = usual_column("qid", header_of(path))
-        texts: dict[str, list[Any]] = {name: [] for name in (columns.document, qid) if name}
-        parts = [(np.zeros(0, np.int64),) * 3]
-        for batch in batches(path, numbers=columns.names[:3], texts=tuple(texts)):
-            parts.append(checked_counts(batch.number, columns.names, batch.refuse))
-            for name, texts_of_column in texts.items():
-                texts_of_column.append(batch.text(name))
-                row = first_true(np.asarray(texts_of_column[-1].is_null()))
-                if row is not None:
-                    raise batch.refuse(row, f"{name} is missing")
-        counts = (np.concatenate(column) for column in zip(*parts, strict=True))
-        documents = _codes(texts[columns.document]) if columns.document else None
-        queries = _codes(texts[qid]) if qid else None
-        codes = [documents, queries]
-        return cls(*counts, *codes)
-
-    def log(self, queries: Int64Array | None = None) -> tuple[ClickLog, npt.NDArray[np.bool_]]:
-        """Return the log of the documents in the order of their first rows, and a mask of these
-        rows, bool[N].
-
-        Args:
-            queries: int64[N], query of each row; None means the queries that were read, or else a
-                single query.
-        """
-        queries = self.queries if queries is None else queries
-        # Number the documents by query and document id, in the order of their first rows.
-        rows, first = np.arange(self.positions.size), np.ones(self.positions.size, bool)
-        if self.documents is not None:
-            names = self.documents
-            if queries is not None:
-                names = queries * (int(names.max(initial=0)) + 1) + names
-            _, at, number = np.unique(names, return_index=True, return_inverse=True)
-            first = np.zeros(rows.size, bool)
-            first[at] = True
-            rows = (np.cumsum(first) - 1)[at][number]
-        return (
-            ClickLog(rows, self.positions, self.impressions, self.clicks, int(first.sum())),
-            first,
-        )
-
-    def of_data(self, data: RankingDataset) -> tuple[RankingDataset, ClickLog, Int64Array | None]:
-        """Return the distinct documents in a data set with the same rows, their log, and their rows
-        (None for all).
-        """
-        if data.n_documents != self.positions.size:
-            raise DataError(
-                f"there are {self.positions.size:,} rows of clicks, but {data.n_documents:,} rows"
-                " of data"
-            )
-        log, first = self.log(data.in_input_order(data.queries.of_rows()))
-        if first.all():
-            return data, log, None
-        kept = np.flatnonzero(data.in_row_order(first))
-        if data.input_rows is not None:  # the log numbers documents in input order
-            log = log.renumbered(np.argsort(data.input_rows[kept]))
-        return some_documents(data, kept), log, kept
-
-
-def _codes(texts: Sequence[Any]) -> Int64Array:
-    """Number the texts in Arrow arrays by first appearance, int64[N]."""
-    chunks = arrow().chunked_array(texts, arrow().string()).dictionary_encode().chunks
-    return np.concatenate([np.zeros(0, np.int64), *(chunk.indices.to_numpy() for chunk in chunks)])
-
-
-def from_frame(
-    frame: Any,
-    columns: ClickColumns | None = None,
-    *,
-    qid: str | None = None,
-    weight: str | None = None,
-    drop: Sequence[str] | str = (),
-    sort: bool = False,
-    categorical_feature: Sequence[str | int] | str | None = "auto",
-) -> tuple[RankingDataset, ClickLog]:
-    """Create a data set, whose labels are 0, and a click log from a data frame with click columns.
-
-    Args:
-        frame: a table, like `X` in `RankingDataset.from_arrays`.
-        qid, weight, drop, sort, categorical_feature: see `RankingDataset.from_frame`.
-
-    Raises:
-        DataError: see `RankingDataset.from_frame`; also if a value is invalid, with its row.
-    """
-    from boostrank.data.arrays import read_frame
-    from boostrank.data.frames import as_table, values_of
-
-    columns = columns or ClickColumns()
-    dropped = [drop] if isinstance(drop, str) else list(drop)
-    # The columns of clicks are no features.
-    table = as_table(frame, qid)
-    roles = {"label": columns.position, "qid": qid, "weight": weight}
-    X, read = read_frame(table, roles, [*dropped, *columns.names[1:]])
-    values = {name: values_of(table, name) for name in columns.names}
-
-    def refuse(row: int, reason: str) -> DataError:
-        return DataError(f"row {row} (from 0): {reason}")
-
-    counts = checked_counts(
-        lambda name: as_numbers(values[name], f"column {name!r}"), columns.names, refuse
-    )
-    documents = None
-    if columns.document is not None:
-        names = values[columns.document]
-        lost = next(
-            (row for row, name in enumerate(names.tolist()) if name is None or name != name), None
-        )
-        if lost is not None:
-            raise refuse(lost, f"{columns.document} is missing")
-        if names.dtype.kind == "O":
-            names = names.astype(str)
-        documents = np.unique(names, return_inverse=True)[1]
-    data = RankingDataset.from_arrays(
-        X,
-        np.zeros(counts[0].size),
-        qid=read["qid"],
-        weight=read.get("weight"),
-        sort=sort,
-        categorical_feature=categorical_feature,
-    )
-    return ClickRows(*counts, documents).of_data(data)[:2]

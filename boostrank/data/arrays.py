@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -41,18 +41,11 @@ Features = Any
 """float32[N, d] in C order, a float32 `scipy.sparse.csr_matrix`, or `data.rows.Rows`."""
 
 
-class FrameColumns(NamedTuple):
-    """A narwhals frame of features, and the columns with the roles label, qid, weight and id (as
-    text)."""
-
-    features: Any
-    columns: dict[str, Array]
-
-
 def read_frame(
-    table: Any, roles: Mapping[str, str | None], drop: Sequence[str], features: Collection[str] = ()
-) -> FrameColumns:
-    """Divide a narwhals frame into features and the columns with roles.
+    table: Any, roles: Mapping[str, str | None], drop: Sequence[str], features: Collection[str]
+) -> tuple[Any, dict[str, Array]]:
+    """Divide a narwhals frame into features and the columns with the roles label, qid, weight and
+    id (as text).
 
     Args:
         roles: column by role. None means the usual names of labels and query ids, as in files, and
@@ -64,7 +57,8 @@ def read_frame(
     if not isinstance(drop, Iterable):
         raise DataError("drop must be a list of columns")
     # Choose the columns.
-    names, dropped = names_of(table), list(map(str, drop))
+    names = names_of(table)
+    dropped = list(map(str, drop))
     column_of_role = {role: str(column) for role, column in roles.items() if column is not None}
     for column in (*column_of_role.values(), *dropped):
         if column not in names:
@@ -92,7 +86,7 @@ def read_frame(
     table = without_index(table, {*used_columns, *features})
     table = table[:, [i for i, name in enumerate(names_of(table)) if name not in used_columns]]
     say_role_columns(names_of(table))
-    return FrameColumns(table, columns)
+    return table, columns
 
 
 def read_columns(table: Any, names: Sequence[str]) -> dict[str, Float64Array]:
@@ -125,15 +119,17 @@ def default_feature_names(columns: int, base: int = 1) -> NumberedNames:
 
 def check_rows(X: Any) -> None:
     """Raise `DataError` with a remedy for an object that is neither a table nor has rows."""
-    if isinstance(X, list | tuple):
-        if any(isinstance(row, Mapping) for row in X):
-            raise DataError("X is a list of dictionaries; pass pandas.DataFrame(X)")
-    elif not any(hasattr(X, name) for name in ("shape", "__array__", "__array_interface__")):
-        remedy = "boostrank.train and model_.predict take data sets, boostrank.read takes files"
-        if isinstance(X, Mapping):
-            remedy = "pass pandas.DataFrame(X), or pandas.DataFrame([X]) for one row"
-        words = "but must be a frame, an array or a sparse matrix"
-        raise DataError(f"X is of type {type(X).__name__}, {words}: {remedy}")
+    if any(hasattr(X, name) for name in ("shape", "__array__", "__array_interface__")):
+        return
+    is_list = isinstance(X, list | tuple)
+    if isinstance(X, Mapping) or (is_list and any(isinstance(row, Mapping) for row in X)):
+        remedy = "pass pandas.DataFrame(X), or pandas.DataFrame([X]) for one row"
+        raise DataError(f"X is of type {type(X).__name__}, with names of columns: {remedy}")
+    if not is_list:
+        raise DataError(
+            f"X is of type {type(X).__name__}, but must be a frame, an array or a sparse matrix:"
+            " boostrank.train and model_.predict take data sets, boostrank.read takes files"
+        )
 
 
 def as_features(X: Any) -> Features:
@@ -243,23 +239,15 @@ def _as_float32(values: Array) -> Float32Array:
     return converted
 
 
-class FeatureRows(NamedTuple):
-    """Rows of features, the names of their columns, and the categories of the categorical ones."""
-
-    features: Features
-    names: tuple[str, ...]
-    categories: dict[str, Categories]
-
-
 def read_rows(
     X: Any, names: Sequence[str] | None, categorical_feature: Any, copy: bool
-) -> FeatureRows:
-    """Return the features in the input to `from_arrays`."""
-    table = None
-    if not isinstance(X, np.ndarray) and not sparse.issparse(X):
-        from boostrank.data.frames import as_frame, names_of, read_table, without_index
+) -> tuple[Features, tuple[str, ...], dict[str, Categories]]:
+    """Return the features in the input to `from_arrays`, their names, and the categories of the
+    categorical ones."""
+    from boostrank.data.frames import as_frame, names_of, read_table, without_index
 
-        table = as_frame(X)
+    is_array = isinstance(X, np.ndarray) or sparse.issparse(X)
+    table = None if is_array else as_frame(X)
     if table is None:
         features = copy_if_shared(as_features(X), X) if copy else as_features(X)
         if features.shape[1] > _MOST_COLUMNS:  # each column gets a name, even without values
@@ -272,11 +260,11 @@ def read_rows(
             feature_names = _as_names(names)
         coded = named_columns(categorical_feature, feature_names)
         categories = {name: Categories() for name in coded}
-        for name in categories if len(feature_names) == features.shape[1] else ():
+        for name in coded if len(feature_names) == features.shape[1] else ():
             column = features[:, feature_names.index(name)]
             codes = column.data if sparse.issparse(column) else column
             check_codes(codes, name)
-        return FeatureRows(features, feature_names, categories)
+        return features, feature_names, categories
     if names is not None:
         column_names = _as_names(names)
         if len(set(column_names)) < len(column_names) or len(column_names) != len(table.columns):
@@ -292,7 +280,7 @@ def read_rows(
     feature_names = names_of(table)
     categorical = named_columns(categorical_feature, feature_names)
     features, categories = read_table(table, feature_names, categorical=categorical)
-    return FeatureRows(features, feature_names, categories)
+    return features, feature_names, categories
 
 
 def _as_names(names: Sequence[Any]) -> tuple[str, ...]:
@@ -323,9 +311,7 @@ def queries_given(sizes: Any, weight: Any, rows: int) -> QueryIndex:
             "the data set has no queries: pass group sizes (LightGBM: group=, XGBoost: qid= or"
             " group=); without them all rows would be one query"
         )
-    queries = QueryIndex.from_sizes(sizes)
-    if queries.n_documents != rows:
-        raise DataError(f"group sizes sum to {queries.n_documents} but there are {rows} rows")
+    queries = queries_of_sizes(sizes, rows)
     if weight is None or not len(weight):
         return queries
     return with_weights(queries, np.asarray(weight, dtype=np.float64).ravel())
@@ -357,8 +343,9 @@ def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None =
     """Return a data set whose labels are the values of an expression, which the provenance
     records."""
     # Refuse a second gain, except the same.
-    expression, columns = GainExpression.parse(gain), dict(others or {})
-    gain_so_far = gain_of(data)
+    expression = GainExpression.parse(gain)
+    columns = dict(others or {})
+    gain_so_far = data.gain
     if gain_so_far is not None:
         if gain_so_far == expression.text:
             return data
@@ -388,17 +375,13 @@ def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None =
     return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
 
 
-def gain_of(data: Data) -> str | None:
-    """Return the expression that defines the labels of a data set, or None if there is none."""
-    return data.provenance.options.get("gain")
-
-
 def feature_places(
     data: Data, expression: GainExpression, others: Collection[str] = ()
 ) -> dict[str, int]:
     """Return the column number of each feature in an expression. `f12` also means feature number 12
     in libsvm text."""
-    columns, names = {}, {name: i for i, name in enumerate(data.feature_names)}
+    columns = {}
+    names = {name: i for i, name in enumerate(data.feature_names)}
     index_base = data.provenance.index_base
     for name in expression.columns:
         if name == LABEL or name in others:
@@ -419,11 +402,9 @@ def feature_places(
 
 def unknown_column(name: str, expression: GainExpression, column_names: Collection[str]) -> str:
     """Return the message about an unknown name in an expression."""
-    candidates = [
-        LABEL,
-        *column_names,
-        *(("exponential", "linear") if expression.text == name else ()),
-    ]
+    candidates = [LABEL, *column_names]
+    if expression.text == name:
+        candidates += ["exponential", "linear"]
     listed = did_you_mean(name, candidates, list_all=len(candidates) < 13)
     return (
         f"gain {expression.text!r}: there is no column {name!r}.{listed} Columns that are not"
@@ -469,7 +450,8 @@ def common_space(
                     values = dict.fromkeys([*known_categories.values, *file_categories.values])
                     categories[name] = replace(known_categories, values=tuple(values))
         return replace(first_space, categories={**categories, **trained})
-    index_base, widths = min(bases), {}
+    index_base = min(bases)
+    widths = []
     for file, space in spaces.items():
         names = tuple(space.feature_names)
         if space.index_base is None and names != tuple(default_feature_names(len(names), 1)):
@@ -478,15 +460,9 @@ def common_space(
                 " files"
             )
         # A file whose features are read from number 1 has one column fewer than one read from 0.
-        widths[file] = (
-            len(names) + (index_base if space.index_base is None else space.index_base) - index_base
-        )
-    narrowest, width = min(widths, key=lambda file: widths[file]), max(widths.values())
-    if widths[narrowest] < width:
-        warn_user(
-            f"{narrowest} has {spaces[narrowest].n_features:,} features, others up to {width:,}:"
-            " absent features are zero"
-        )
+        base = index_base if space.index_base is None else space.index_base
+        widths.append(len(names) + base - index_base)
+    width = max(widths)  # absent features are zero
     return replace(
         first_space,
         index_base=index_base,

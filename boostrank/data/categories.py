@@ -9,11 +9,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.text import count_of
-from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array, Int64Array
 from boostrank.records import jsonable
 
 EXACT = 2**24
@@ -94,7 +93,7 @@ def check_codes(values: Float32Array | Float64Array, name: str) -> None:
         )
 
 
-def are_not_codes(values: Float32Array | Float64Array, largest: float) -> npt.NDArray[np.bool_]:
+def are_not_codes(values: Float32Array | Float64Array, largest: float) -> BoolArray:
     """Mark the values that are neither NaN nor an integer from 0 to below `largest`."""
     return ~np.isnan(values) & ((values < 0) | (values >= largest) | (values != np.floor(values)))
 
@@ -109,7 +108,8 @@ class Coding:
     def __init__(
         self, name: str, trained: Categories | None = None, *, ordered: bool = False
     ) -> None:
-        self.name, self._grows = name, trained is None
+        self.name = name
+        self._grows = trained is None
         self._ordered = ordered if trained is None else trained.ordered
         self._codes: dict[Any, int] = {
             value: i for i, value in enumerate((trained and trained.values) or ())
@@ -165,12 +165,11 @@ class Coding:
         most frequent one."""
         if not self._unseen:
             return
-        most_frequent, n_unseen = max(self._unseen, key=self._unseen.__getitem__), len(self._unseen)
-        categories_words = f"{n_unseen} categories" if n_unseen > 1 else "a category"
+        most_frequent = max(self._unseen, key=self._unseen.__getitem__)
         warn_user(
             f"column {self.name!r} has {count_of(sum(self._unseen.values()), 'value')} of"
-            f" {categories_words} that {whose} does not contain"
-            f" ({most_frequent!r}{', ...' * (n_unseen > 1)}); they are treated as missing"
+            f" {count_of(len(self._unseen), 'category', 'categories')} that {whose} does not"
+            f" contain, such as {most_frequent!r}; they are treated as missing"
         )
 
 
@@ -181,7 +180,8 @@ def say_no_codes(
     for i, name in enumerate(names):
         if name not in categories:
             continue
-        values, column = categories[name].values, features[:, i]
+        values = categories[name].values
+        column = features[:, i]
         n_codes = np.inf if values is None else len(values)
         invalid = column[are_not_codes(column, n_codes)]
         if invalid.size:
@@ -191,10 +191,9 @@ def say_no_codes(
                     f"codes of the {len(values)} categories of {whose} ({_examples(values)}); pass"
                     " names in a table"
                 )
-            ellipsis, verb = (", ...", "are") if invalid.size > 1 else ("", "is")
             warn_user(
-                f"column {name!r} has {count_of(invalid.size, 'value')}"
-                f" ({invalid[0]:g}{ellipsis}) that {verb} not {codes}"
+                f"column {name!r} has {count_of(invalid.size, 'value')}, such as {invalid[0]:g},"
+                f" outside the {codes}"
             )
 
 
@@ -210,14 +209,10 @@ def coding_of(
     ):
         return None
     if new_categories is None or new_categories.values is None:
+        there = "numbers" if new_categories is None else "only codes without names; pass codes"
         raise DataError(
-            f"column {name!r} contains categories ({_examples(own_categories.values)}), but {whose}"
-            " has "
-            + (
-                "numbers there"
-                if new_categories is None
-                else "only codes without names there; pass codes"
-            )
+            f"column {name!r} contains categories ({_examples(own_categories.values)}), but there"
+            f" {whose} has {there}"
         )
     return Coding(name, new_categories)
 

@@ -10,13 +10,13 @@ from functools import cached_property, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError
 from boostrank.core.queries import PlacesOf, QueryIndex, ids_of_rows, query_numbers
-from boostrank.core.text import UNFIT_WORDS, first_unfit, small_table
+from boostrank.core.text import UNFIT_WORDS, first_unfit
 from boostrank.core.types import (
     Array,
     Float64Array,
@@ -30,7 +30,6 @@ from boostrank.data.arrays import (
     NumberedNames,
     copy_if_shared,
     default_feature_names,
-    gain_of,
     queries_given,
     queries_of_sizes,
     query_values,
@@ -46,7 +45,6 @@ from boostrank.data.engine_data import content_of
 from boostrank.data.feature_space import NUMBERED, FeatureSpace, unnamed
 from boostrank.data.roles import DEFAULTS
 from boostrank.data.rows import (
-    Candidates,
     Rows,
     constant_columns,
     fingerprint,
@@ -93,8 +91,6 @@ class RankingDataset:
             were not read.
         input_rows: int64[N] if the rows were sorted. Row i is row input_rows[i] of the input.
         categories: mapping from a categorical feature to the categories that its codes stand for.
-        candidates: all documents of the queries if the data set contains only some of them;
-            otherwise None.
 
     Example:
         >>> import boostrank
@@ -114,7 +110,6 @@ class RankingDataset:
     document_names: Array | None = None
     input_rows: Int64Array | None = None
     categories: Mapping[str, Categories] = field(default_factory=dict)
-    candidates: Candidates | None = None
 
     def __post_init__(self) -> None:
         rows, columns = self.features.shape
@@ -122,19 +117,13 @@ class RankingDataset:
             object.__setattr__(self, "feature_names", default_feature_names(columns))
         labels = np.ascontiguousarray(self.labels, dtype=np.float64)
         object.__setattr__(self, "labels", labels)
-        if labels.shape != (rows,):
-            raise DataError(f"there are {rows} rows of features but labels of shape {labels.shape}")
-        if self.queries.n_documents != rows:
-            raise DataError(
-                f"queries cover {self.queries.n_documents} rows but there are {rows}; group "
-                "sizes must add up to the number of rows"
-            )
+        shapes = {"labels": labels.shape, "rows in queries": (self.queries.n_documents,)}
         if self.document_names is not None:
             object.__setattr__(self, "document_names", np.asarray(self.document_names, object))
-            if self.document_names.shape != (rows,):
-                raise DataError(
-                    f"there are {rows} rows but {len(self.document_names)} document names"
-                )
+            shapes["document names"] = np.shape(self.document_names)
+        for what, shape in shapes.items():
+            if shape != (rows,):
+                raise DataError(f"there are {rows} rows of features but {what} of shape {shape}")
         if len(self.feature_names) != columns:
             raise DataError(
                 f"there are {columns} features but {len(self.feature_names)} feature names"
@@ -156,30 +145,17 @@ class RankingDataset:
         if invalid_row is not None:
             raise self.queries.row_error(invalid_row, f"label {labels[invalid_row]} is not finite")
 
-    def _repr_html_(self) -> str:
-        names = ", ".join(self.feature_names[:8]) + (", …" if self.n_features > 8 else "")
-        labels = f"{self.labels.min():g} to {self.labels.max():g}" if self.labels.size else "none"
-        rows = [
-            ("documents", f"{self.n_documents:,}"),
-            ("queries", f"{len(self.queries):,}"),
-            ("longest query", f"{self.queries.longest:,} documents"),
-            ("labels", labels),
-            ("features", f"{self.n_features:,}: {names}"),
-            ("categorical features", ", ".join(self.categories) or "none"),
-        ]
-        return small_table("RankingDataset", rows)
-
     @classmethod
     def from_arrays(
         cls,
         X: Any,
-        y: npt.ArrayLike,
+        y: ArrayLike,
         *,
-        qid: npt.ArrayLike | None = None,
-        group: npt.ArrayLike | None = None,
-        weight: npt.ArrayLike | None = None,
-        document_weight: npt.ArrayLike | None = None,
-        k: npt.ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        weight: ArrayLike | None = None,
+        document_weight: ArrayLike | None = None,
+        k: ArrayLike | None = None,
         feature_names: Sequence[str] | None = None,
         sort: bool = False,
         categorical_feature: Sequence[str | int] | str | None = "auto",
@@ -224,7 +200,8 @@ class RankingDataset:
         blank_columns = [i for i, name in enumerate(names) if not str(name).strip()]
         if blank_columns:
             raise DataError(f"feature {blank_columns[0]} (from 0) has a blank name; rename it")
-        n_rows, row_order = features.shape[0], None
+        n_rows = features.shape[0]
+        row_order = None
         if group is not None:
             queries = queries_of_sizes(group, n_rows)
         else:
@@ -237,7 +214,7 @@ class RankingDataset:
         if row_order is not None:
             queries = replace(queries, places=PlacesOf(None, row_order))
 
-        def read_column(column: npt.ArrayLike, column_name: str) -> Float64Array:
+        def read_column(column: ArrayLike, column_name: str) -> Float64Array:
             """Return the numbers of a column in the order of the rows."""
             values = copy_if_shared(as_numbers(column, column_name), column)
             if row_order is None or values.size != row_order.size:
@@ -308,17 +285,18 @@ class RankingDataset:
         dropped = [drop] if isinstance(drop, str) else drop
         roles = {"label": label, "qid": qid, "weight": weight, "id": id}
         X, columns = read_frame(table, roles, dropped, feature_names)
-        features = {
-            "X": X,
-            "categorical_feature": categorical_feature,
-            "feature_names": frames.names_of(X),
-        }
+        features: dict[str, Any] = {"feature_names": frames.names_of(X)}
+        features["categorical_feature"] = categorical_feature
         if space is not None:
-            rows = frames.read_like(X, space.feature_names, space.categories)
-            features = {"X": rows, "feature_names": space.feature_names, "copy": False}
-        weights = columns.get("weight")
+            X = frames.read_like(X, space.feature_names, space.categories)
+            features = {"feature_names": space.feature_names, "copy": False}
         data = cls.from_arrays(
-            y=columns["label"], qid=columns["qid"], weight=weights, sort=sort, **features
+            X,
+            columns["label"],
+            qid=columns["qid"],
+            weight=columns.get("weight"),
+            sort=sort,
+            **features,
         )
         if space is not None:
             data = replace(data, categories=space.categories)
@@ -326,22 +304,17 @@ class RankingDataset:
             data = replace(data, document_names=data.in_row_order(columns["id"]))
         if gain is None:
             return data
-        gain_columns = [
-            name
-            for name in GainExpression.parse(gain).columns
-            if name not in (LABEL, *data.feature_names)
-        ]
-        gain_values = {
-            name: data.in_row_order(column)
-            for name, column in read_columns(table, gain_columns).items()
-        }
-        gain_data: RankingDataset = with_gain(data, gain, gain_values)
-        return gain_data
+        others = {*GainExpression.parse(gain).columns} - {LABEL, *data.feature_names}
+        gain_columns = read_columns(table, sorted(others)).items()
+        gain_values = {name: data.in_row_order(column) for name, column in gain_columns}
+        return with_gain(data, gain, gain_values)
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
-        rows, queries = f"{self.n_documents:,} rows", f"{len(self.queries):,} queries"
-        return f"RankingDataset({rows}, {queries}, {self.n_features:,} {kind} features)"
+        return (
+            f"RankingDataset({self.n_documents:,} rows, {len(self.queries):,} queries,"
+            f" {self.n_features:,} {kind} features)"
+        )
 
     @property
     def n_documents(self) -> int:
@@ -451,11 +424,10 @@ class RankingDataset:
             return self._columns(names, self.categories)
         if all(map(NUMBERED.fullmatch, names)) or all(map(NUMBERED.fullmatch, self.feature_names)):
             return self
-        fault = (
+        raise DataError(
             f"the data has no feature {missing[0]!r}, which {whose} has ({len(missing)} are"
-            " missing)"
+            f" missing){unnamed(missing)}"
         )
-        raise DataError(fault + unnamed(missing))
 
     def _columns(
         self, names: Sequence[str], categories: Mapping[str, Categories]
@@ -471,17 +443,12 @@ class RankingDataset:
         """Return the same rows, coded according to these categories."""
         # Check columns of codes without names, which can only be taken as they are.
         if isinstance(self.features, np.ndarray):
-            has_names = {
-                name
-                for name, column_categories in self.categories.items()
-                if column_categories.values is not None
-            }
-            codes = {
+            unnamed_categories = {
                 name: column_categories
                 for name, column_categories in categories.items()
-                if name not in has_names
+                if self.categories.get(name, Categories()).values is None
             }
-            say_no_codes(self.features, self.feature_names, categories=codes, whose=whose)
+            say_no_codes(self.features, self.feature_names, unnamed_categories, whose)
         # Find the columns whose codes differ; without one, the features stay shared.
         codings = {}
         for i, name in enumerate(self.feature_names):
@@ -517,15 +484,14 @@ class RankingDataset:
             ParameterError: the expression is invalid.
             DataError: a column does not exist, or the value in a row is negative or not finite.
         """
-        dataset: RankingDataset = with_gain(self, gain)
-        return dataset
+        return with_gain(self, gain)
 
     @property
     def gain(self) -> str | None:
         """The expression that defines the labels; None if they are plain labels."""
-        return gain_of(self)
+        return self.provenance.options.get("gain")
 
-    def take(self, queries: npt.ArrayLike) -> RankingDataset:
+    def take(self, queries: ArrayLike) -> RankingDataset:
         """Return a selection of queries, in the requested order."""
         index, rows = self.queries.take(queries)
         return self.of_rows(index, rows)
@@ -537,60 +503,46 @@ class RankingDataset:
             DataError: the features differ, only one data set has cut-offs by query, or rows are on
                 disk.
         """
-        queries, other_queries = self.queries, other.queries
-        if self.feature_names != other.feature_names:
-            raise DataError("data sets with different features cannot be joined")
-        if self.categories != other.categories:
-            raise DataError(
-                "data sets with different categories cannot be joined; use one.like(other)"
-            )
-        if self.gain != other.gain:
-            raise DataError(
-                f"data sets with the gains {self.gain!r} and {other.gain!r} cannot be joined"
-            )
+        queries = self.queries
+        other_queries = other.queries
+        for what, is_different in {
+            "features": self.feature_names != other.feature_names,
+            "categories (use one.like(other))": self.categories != other.categories,
+            f"gains ({self.gain!r}, {other.gain!r})": self.gain != other.gain,
+            "cut-offs by query in one of them": (queries.k is None) != (other_queries.k is None),
+        }.items():
+            if is_different:
+                raise DataError(f"data sets with different {what} cannot be joined")
         if self.on_disk or other.on_disk:
             raise DataError("rows on disk cannot be joined; read them into memory (--route memory)")
-        if (queries.k is None) != (other_queries.k is None):
-            raise DataError("data sets with and without cut-offs by query cannot be joined")
         names = np.concatenate([queries.qid.astype(object), other_queries.qid.astype(object)])
         if len(set(names.tolist())) < names.size:
             names = np.arange(names.size)
         n_queries = len(queries), len(other_queries)
         n_rows = self.n_documents, other.n_documents
-        weights = joined_arrays([queries.weights, other_queries.weights], n_queries, 1.0)
-        cutoffs = None
-        if queries.k is not None and other_queries.k is not None:
-            cutoffs = np.concatenate([queries.k, other_queries.k])
-        document_weights = joined_arrays(
-            [queries.document_weights, other_queries.document_weights], n_rows, 1.0
-        )
-        ptr = np.concatenate([queries.ptr, queries.ptr[-1] + other_queries.ptr[1:]])
         joined_queries = QueryIndex(
-            ptr,
+            np.concatenate([queries.ptr, queries.ptr[-1] + other_queries.ptr[1:]]),
             names,
-            weights,
-            k=cutoffs,
-            document_weights=document_weights,
+            joined_arrays([queries.weights, other_queries.weights], n_queries, 1.0),
+            k=joined_arrays([queries.k, other_queries.k], n_queries, 0),
+            document_weights=joined_arrays(
+                [queries.document_weights, other_queries.document_weights], n_rows, 1.0
+            ),
             words=joined_arrays([queries.words, other_queries.words], n_queries, ""),
         )
         # The result is as sparse as this data set.
-        is_same_kind = self.is_sparse or not other.is_sparse
-        other_features = other.features if is_same_kind else other.features.toarray()
-        features = joined_rows([self.features, other_features])
-        candidates = None
-        if self.candidates is not None or other.candidates is not None:
-            candidates = Candidates.of_data(self).join(Candidates.of_data(other))
+        other_features = other.features
+        if other.is_sparse and not self.is_sparse:
+            other_features = other_features.toarray()
+        files = (*self.provenance.files, *other.provenance.files)
         return replace(
             self,
-            features=features,
+            features=joined_rows([self.features, other_features]),
             labels=np.concatenate([self.labels, other.labels]),
             queries=joined_queries,
-            provenance=replace(
-                self.provenance, files=(*self.provenance.files, *other.provenance.files)
-            ),
+            provenance=replace(self.provenance, files=files),
             document_names=joined_arrays([self.document_names, other.document_names], n_rows, ""),
             input_rows=None,
-            candidates=candidates,
         )
 
     def sample(self, documents: int, seed: int) -> RankingDataset:
@@ -620,11 +572,9 @@ class RankingDataset:
         already taken."""
         if features is None:
             features = self.features[rows]
-        names, candidates = self.document_names, self.candidates
+        names = self.document_names
         if names is not None:
             names = names[rows]
-        if candidates is not None:
-            candidates = replace(candidates, rows=candidates.rows[rows])
         return replace(
             self,
             features=features,
@@ -632,7 +582,6 @@ class RankingDataset:
             queries=index,
             document_names=names,
             input_rows=None,
-            candidates=candidates,
         )
 
     def in_row_order(self, values: Array) -> Array:
@@ -704,7 +653,9 @@ class RankingDataset:
     def fingerprint(self) -> str:
         """A hash of the features, labels and query boundaries, which depends only on values and
         their order."""
-        rows, labels, ptr = self.features, self.labels, self.queries.ptr
+        rows = self.features
+        labels = self.labels
+        ptr = self.queries.ptr
         if isinstance(rows, Rows):
             return rows.fingerprint(labels, ptr)
         return fingerprint(rows, labels, ptr)
@@ -736,9 +687,8 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
     converted = RankingDataset.from_arrays(
         content.features, content.labels, group=queries.sizes, feature_names=names
     )
-    if content.absent_is_missing:
-        converted = replace(converted, provenance=Provenance(options={"absent": "missing"}))
-    return replace(converted, queries=queries)
+    options = {"absent": "missing"} if content.absent_is_missing else {}
+    return replace(converted, queries=queries, provenance=Provenance(options=options))
 
 
 def takes_dataset(function: Callable[P, R]) -> Callable[P, R]:

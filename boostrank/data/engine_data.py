@@ -61,9 +61,11 @@ def content_of(data: Any, what: str, *, labelled: bool = True) -> Content:
     """
     # Refuse other objects, and data sets without rows or labels.
     if is_lightgbms(data):
-        kind, faults = "lgb.Dataset", _faults_of_lightgbm(data)
+        kind = "lgb.Dataset"
+        faults = _faults_of_lightgbm(data)
     elif is_engines(data):
-        kind, faults = "xgb.DMatrix", _faults_of_xgboost(data)
+        kind = "xgb.DMatrix"
+        faults = _faults_of_xgboost(data)
     else:
         raise ParameterError(
             f"{what}=<{type(data).__name__}>: expected a RankingDataset, lgb.Dataset or"
@@ -84,7 +86,8 @@ def content_of(data: Any, what: str, *, labelled: bool = True) -> Content:
     features = np.full(present.shape, np.nan, np.float32)
     features[present.row, present.col] = present.data
     sizes = np.diff(data.get_uint_info("group_ptr").astype(np.int64))
-    weights, names = data.get_weight(), data.feature_names
+    weights = data.get_weight()
+    names = data.feature_names
     return Content(features, data.get_label(), sizes, weights, names, absent_is_missing=True)
 
 

@@ -53,14 +53,9 @@ def misfit(missing: Sequence[str], additional: Sequence[str], remedy: str = "") 
     return "; ".join(faults)
 
 
-def are_lightgbms(names: Sequence[str]) -> bool:
-    """Return whether names are those that LightGBM gives to the columns of an array."""
-    return all(re.fullmatch(r"Column_\d+", name) for name in names)
-
-
 def unnamed(missing: Sequence[str]) -> str:
     """Return a hint if the missing names are LightGBM's own, or "" otherwise."""
-    if not are_lightgbms(missing):
+    if not all(re.fullmatch(r"Column_\d+", name) for name in missing):
         return ""
     return " (it was trained on an array: train it on named columns, or score an array)"
 

@@ -128,14 +128,14 @@ def names_of(frame: Any) -> tuple[str, ...]:
 
 def without_index(frame: Any, keep: Collection[str] = (), *, with_warning: bool = True) -> Any:
     """Return a frame without columns for the index of a pandas frame, except those in `keep`."""
-    names, schema = names_of(frame), getattr(frame.to_native(), "schema", None)
+    names = names_of(frame)
+    schema = getattr(frame.to_native(), "schema", None)
     metadata = getattr(schema, "metadata", None)
     index = [name for name in index_columns(names, metadata) if name not in keep]
     if index and with_warning:
-        verb = "is" if len(index) == 1 else "are"
         warn_user(
-            f"{', '.join(map(repr, index))} {verb} left out as the index of a pandas frame; "
-            "drop such columns to silence this warning"
+            f"columns left out as the index of a pandas frame: {', '.join(map(repr, index))}; drop"
+            " such columns to silence this warning"
         )
     return frame[:, [i for i, name in enumerate(names) if name not in index]] if index else frame
 
@@ -158,13 +158,6 @@ def cut(table: Any, qid: str, n_parts: int) -> list[Any]:
     return [frame[np.flatnonzero(part_of_row == i)].to_native() for i in range(n_parts)]
 
 
-class TableValues(NamedTuple):
-    """Columns of a table, float32[n, d] in C order, and the categories of the categorical ones."""
-
-    values: Float32Array
-    categories: dict[str, Categories]
-
-
 def read_table(
     table: Any,
     names: Sequence[str],
@@ -172,8 +165,9 @@ def read_table(
     categorical: Collection[str] = (),
     trained_categories: Mapping[str, Categories] | None = None,
     whose: str = "the training data",
-) -> TableValues:
-    """Return the columns `names` of a table.
+) -> tuple[Float32Array, dict[str, Categories]]:
+    """Return the columns `names` of a table, float32[n, d] in C order, and the categories of the
+    categorical ones.
 
     Warn about rounded integers and about unknown categories, which become missing values.
 
@@ -183,9 +177,9 @@ def read_table(
             training data.
         whose: description of the training data, used in messages.
     """
-    all_columns = table if isinstance(table, nw.DataFrame) else as_frame(table)
-    frame = _with_columns(all_columns, tuple(names), whose)
-    dtypes, rounded_columns = list(frame.schema.values()), dict[str, None]()
+    frame = _with_columns(as_frame(table), tuple(names), whose)
+    dtypes = list(frame.schema.values())
+    rounded_columns = dict[str, None]()
     codings = [_coding_of(frame, name, categorical, trained_categories) for name in names]
     trained_on = None if trained_categories is None else whose
     values = np.empty((len(frame), len(names)), np.float32)
@@ -193,7 +187,9 @@ def read_table(
     for start in range(0, len(frame), step):
         target = values[start : start + step]
         for i, series in enumerate(frame[start : start + step].iter_columns()):
-            name, dtype, coding = names[i], dtypes[i], codings[i]
+            name = names[i]
+            dtype = dtypes[i]
+            coding = codings[i]
             if not dtype.is_numeric() and series.null_count() == len(series):  # even text
                 target[:, i] = np.nan
                 continue
@@ -201,8 +197,7 @@ def read_table(
                 target[:, i] = coding.codes(*read_codes(series))
                 continue
             if isinstance(dtype, (nw.String, *_OF_CATEGORIES)):
-                description = "categories" if isinstance(dtype, _OF_CATEGORIES) else "text"
-                description += f" ({series.drop_nulls().to_list()[0]!r}, ...)"
+                description = f"text ({series.drop_nulls().to_list()[0]!r}, ...)"
                 raise DataError(_not_a_number(name, description, coding, trained_on))
             numbers = _numbers(series, dtype, name, trained_on)
             target[:, i] = as_float32(numbers, f"column {name!r}")
@@ -219,7 +214,7 @@ def read_table(
             categories[name] = column_coding.categories
         elif column_coding is not None:
             categories[name] = column_coding
-    return TableValues(values, categories)
+    return values, categories
 
 
 def read_like(
@@ -231,7 +226,7 @@ def read_like(
         warn_user(
             f"columns that the training data lacks are ignored: {', '.join(ignored_names[:9])}"
         )
-    return read_table(table, names, trained_categories=trained_categories).values
+    return read_table(table, names, trained_categories=trained_categories)[0]
 
 
 def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
@@ -241,11 +236,9 @@ def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
     missing_names = [name for name in names if name not in places]
     if missing_names:
         hint = did_you_mean(missing_names[0], frame_names, list_all=False)
-        count_words = (
-            f" ({len(missing_names)} of {len(names)} are missing)" if len(missing_names) > 1 else ""
-        )
         raise DataError(
-            f"the table has no column {missing_names[0]!r}, which {whose} has{count_words}.{hint}"
+            f"the table has no column {missing_names[0]!r}, which {whose} has"
+            f" ({len(missing_names)} of {len(names)} are missing).{hint}"
         )
     return frame if frame_names == names else frame[:, [places[name] for name in names]]
 
@@ -315,14 +308,8 @@ def _numbers_of_objects(values: Array, name: str, trained_on: str | None) -> Flo
             if value is not None:
                 numbers[row] = float(value)
         except (TypeError, ValueError, OverflowError):
-            raise DataError(
-                _not_a_number(
-                    name,
-                    f"{repr(value)[:40]} ({type(value).__name__})",
-                    coding=None,
-                    trained_on=trained_on,
-                )
-            ) from None
+            description = f"{repr(value)[:40]} ({type(value).__name__})"
+            raise DataError(_not_a_number(name, description, None, trained_on)) from None
     return numbers
 
 

@@ -87,8 +87,8 @@ def pandas_metadata(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
         recorded = from_json((metadata or {}).get(b"pandas", b"{}"))
     except ValueError:
         return {}
-    keys = ("columns", "index_columns")
-    if not isinstance(recorded, dict):
-        return {}
-    are_lists = all(isinstance(recorded.get(key, []), list) for key in keys)
-    return recorded if are_lists else {}
+    if isinstance(recorded, dict) and all(
+        isinstance(recorded.get(key, []), list) for key in ("columns", "index_columns")
+    ):
+        return recorded
+    return {}

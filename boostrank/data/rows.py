@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
@@ -35,7 +35,6 @@ class Rows(ABC):
             are built.
     """
 
-    ndim = 2
     dtype = np.dtype(np.float32)
     shape: tuple[int, int]
     is_sparse: bool = False
@@ -94,12 +93,11 @@ class InParts(Rows):
             raise IndexError(f"there are {self.shape[0]} rows")
         # Read the range of each part that contains the rows.
         order = np.argsort(row_numbers, kind="stable")
-        part_of_row, part_rows = (
-            np.searchsorted(self.starts, row_numbers[order], side="right") - 1,
-            [],
-        )
+        ascending = row_numbers[order]
+        part_rows = []
+        part_of_row = np.searchsorted(self.starts, ascending, side="right") - 1
         for i in np.unique(part_of_row).tolist():
-            local = row_numbers[order][part_of_row == i] - self.starts[i]
+            local = ascending[part_of_row == i] - self.starts[i]
             part_rows.append(self.part(i, int(local[0]), int(local[-1]) + 1)[local - local[0]])
         joined = self._join(part_rows)
         return joined if np.array_equal(order, np.arange(order.size)) else joined[np.argsort(order)]
@@ -117,9 +115,12 @@ class View(Rows):
 
     def __init__(self, source: Any, rows: Int64Array, whole: Whole | None = None) -> None:
         super().__init__()
-        self.of, self.rows, self.whole = source, rows, whole
+        self.of = source
+        self.rows = rows
+        self.whole = whole
         self.shape = rows.size, source.shape[1]
-        self.is_sparse, self.on_disk = is_sparse(source), is_on_disk(source)
+        self.is_sparse = is_sparse(source)
+        self.on_disk = is_on_disk(source)
         self.external = self.on_disk and source.external
 
     @property
@@ -163,7 +164,8 @@ class Stacked(InParts):
 
     def __init__(self, sets: Sequence[Data], columns: int) -> None:
         super().__init__()
-        self.parts, self._sets = [dataset.features for dataset in sets], sets
+        self.parts = [dataset.features for dataset in sets]
+        self._sets = sets
         self.is_sparse = any(is_sparse(features) for features in self.parts)
         self._starts = np.cumsum([0, *(features.shape[0] for features in self.parts)])
         self.shape = int(self._starts[-1]), columns
@@ -200,7 +202,7 @@ class Whole:
         self.bins: Any = None
         self.wider: Whole | None = None
 
-    def part(self, queries: npt.ArrayLike) -> Data:
+    def part(self, queries: ArrayLike) -> Data:
         """Return a selection of queries in the given order, whose features are a `View`."""
         index, rows = self.data.queries.take(queries)
         return self.data.of_rows(index, rows, self.view(rows))
@@ -208,28 +210,6 @@ class Whole:
     def view(self, rows: Int64Array) -> View:
         """Return the features of a selection of rows."""
         return View(self.data.features, rows, self)
-
-
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """All documents of a data set that contains only some documents per query. Its row i is row
-    rows[i] of `data`.
-
-    Within-query columns are computed over all candidates, both in training and in serving.
-    """
-
-    data: Data
-    rows: Int64Array
-
-    @classmethod
-    def of_data(cls, data: Data) -> Candidates:
-        """Return the candidates of a data set, which is complete by default."""
-        return data.candidates or cls(data, np.arange(data.n_documents))
-
-    def join(self, other: Candidates) -> Candidates:
-        """Concatenate the candidates of two data sets."""
-        rows = np.concatenate([self.rows, self.data.n_documents + other.rows])
-        return Candidates(self.data.join(other.data), rows)
 
 
 def whole_of(features: Any) -> Whole | None:
@@ -291,7 +271,8 @@ class DenseRows:
         ptr = self.data.queries.ptr
 
         def varies(query_span: tuple[int, int]) -> Float64Array:
-            start_row, stop_row = int(ptr[query_span[0]]), int(ptr[query_span[1]])
+            start_row = int(ptr[query_span[0]])
+            stop_row = int(ptr[query_span[1]])
             rows = self[start_row:stop_row]
             differs = rows[1:] != rows[:-1]
             differs &= ~(np.isnan(rows[1:]) & np.isnan(rows[:-1]))
@@ -313,13 +294,13 @@ class PartSpan(NamedTuple):
 
 def spans(starts: Int64Array, rows: slice) -> list[PartSpan]:
     """Return the rows of each part of a slice, where part i begins at row starts[i]."""
-    end_parts = np.searchsorted(starts, [rows.start, rows.stop - 1], side="right") - 1
-    first_part, last_part = end_parts.tolist()
-    clipped = [
-        (i, *np.clip([rows.start, rows.stop], *starts[i : i + 2]) - starts[i])
-        for i in range(first_part, last_part + 1)
-    ]
-    return [PartSpan(i, int(start), int(stop)) for i, start, stop in clipped if start < stop]
+    ends = np.searchsorted(starts, [rows.start, rows.stop - 1], side="right") - 1
+    parts = []
+    for part in range(ends[0], ends[1] + 1):
+        first, stop = np.clip([rows.start, rows.stop], *starts[part : part + 2]) - starts[part]
+        if first < stop:
+            parts.append(PartSpan(part, int(first), int(stop)))
+    return parts
 
 
 def joined_rows(rows: Sequence[Any]) -> Any:
@@ -359,8 +340,12 @@ def constant_columns(features: Any) -> Int64Array:
         n_missing = np.zeros(columns, np.int64)
         for _, piece in _pieces_of(features):
             n_missing += missing_in(piece)
-            np.fmin(lowest, _extreme(piece, np.fmin), out=lowest)
-            np.fmax(highest, _extreme(piece, np.fmax), out=highest)
+            if sparse.issparse(piece):  # absent entries are zero
+                ends = [end.toarray()[0] for end in (piece.nanmin(axis=0), piece.nanmax(axis=0))]
+            else:
+                ends = [np.fmin.reduce(piece, axis=0), np.fmax.reduce(piece, axis=0)]
+            np.fmin(lowest, ends[0], out=lowest)
+            np.fmax(highest, ends[1], out=highest)
         cached["missing"] = np.flatnonzero(n_missing).tolist()
         is_constant = ((lowest == highest) & (n_missing == 0)) | (n_missing == rows)
         cached["constant"] = np.flatnonzero(is_constant).tolist()
@@ -422,15 +407,3 @@ def missing_columns(features: Any) -> Int64Array:
         n_missing = sum(missing_in(piece) for _, piece in _pieces_of(features))
         cached["missing"] = np.flatnonzero(n_missing).tolist()
     return np.array(cached["missing"], dtype=np.int64)
-
-
-def _extreme(piece: Any, extreme: np.ufunc) -> Float32Array:
-    """Return the minimum (np.fmin) or maximum (np.fmax) of each column, or NaN if all its values
-    are missing."""
-    extremes = np.full(piece.shape[1], np.nan, np.float32)
-    if not sparse.issparse(piece):
-        return extreme.reduce(piece, axis=0) if piece.shape[0] else extremes
-    extreme.at(extremes, piece.indices, piece.data)
-    n_stored = np.bincount(piece.indices, minlength=piece.shape[1])
-    with_zero = extreme(extremes, np.float32(0.0))
-    return np.where(n_stored < piece.shape[0], with_zero, extremes).astype(np.float32)

@@ -33,11 +33,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import Provenance, RankingDataset
 
 LABEL_NOISE = 0.5  # of the judges, in standard deviations of the relevance
@@ -70,7 +69,8 @@ class SyntheticData:
         """Split the data into training (60%), validation and test queries, in order. Queries are
         independent draws."""
         n_queries = len(self.dataset.queries)
-        fifth, splits = round(0.2 * n_queries), []
+        fifth = round(0.2 * n_queries)
+        splits = []
         for queries in np.split(np.arange(n_queries), [n_queries - 2 * fifth, n_queries - fifth]):
             index, rows = self.dataset.queries.take(queries)
             splits.append(
@@ -107,12 +107,13 @@ def make_ranking_data(
     Raises:
         ParameterError: a value is out of range.
     """
-    bounds = {
-        "queries": (queries, 1),
-        "mean_length": (mean_length, 1),
-        "max_length": (max_length, 1),
-    }
-    for name, (value, low) in (bounds | {"useless": (useless, 0), "seed": (seed, 0)}).items():
+    for name, value, low in (
+        ("queries", queries, 1),
+        ("mean_length", mean_length, 1),
+        ("max_length", max_length, 1),
+        ("useless", useless, 0),
+        ("seed", seed, 0),
+    ):
         if not low <= value < np.inf:  # NumPy's isfinite fails on integers beyond 64 bits
             raise ParameterError(f"{name}={value!r} is out of range; allowed: >= {low}")
 
@@ -143,10 +144,12 @@ class _World:
     relevance."""
 
     def __init__(self, sizes: Int64Array, stream: Stream) -> None:
-        n_queries, n_documents = sizes.size, int(sizes.sum())
-        self.stream, self.size = stream, n_documents
+        n_queries = sizes.size
+        n_documents = int(sizes.sum())
+        self.stream = stream
+        self.size = n_documents
 
-        def of_query(values: npt.NDArray[np.generic]) -> Float64Array:
+        def of_query(values: Array) -> Float64Array:
             return np.repeat(values.astype(np.float64), sizes)
 
         def normal(name: str) -> Float64Array:
@@ -263,7 +266,8 @@ def _derive(informative: dict[str, Float64Array], world: _World) -> dict[str, Fl
     """Return the features that are functions of others."""
     columns = {name: _round(values).astype(np.float64) for name, values in informative.items()}
     bm25_sum = columns["bm25_body"] + columns["bm25_title"] + columns["bm25_anchor"]
-    inlinks, titles = columns["inlinks"], columns["coverage_title"]
+    inlinks = columns["inlinks"]
+    titles = columns["coverage_title"]
     best = np.maximum(np.maximum(columns["coverage_body"], titles), columns["coverage_anchor"])
     return {
         "bm25_sum": bm25_sum,

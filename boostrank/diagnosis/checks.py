@@ -14,7 +14,6 @@ from boostrank.core.conventions import MAX_EXPONENTIAL_LABEL, gains_from_labels,
 from boostrank.core.errors import RowError
 from boostrank.core.text import count_of
 from boostrank.core.types import Int64Array
-from boostrank.data.categories import EXACT
 from boostrank.diagnosis.profile import Profile, UInt64Array, mixed
 from boostrank.diagnosis.rules import (
     ERROR,
@@ -41,14 +40,12 @@ LISTED_ROWS = 5  # refused rows listed individually
 HALF = 0.5  # share of a query's documents that identifies it with a query of the other set
 _USUAL = 0.5  # share of rows with a feature above which its absence in the other set is suspicious
 _LISTED = 12
-_ENOUGH_ROWS = 200  # rows among which a feature present in 10% of rows almost surely occurs
-_OFTEN = 0.1
 
 # Text ---------------------------------------------------------------------------------------------
 
 
 def broken_files(p: Profile) -> Iterator[Finding]:
-    """Find files that cannot be read to the end, have no rows, or contradict their side files."""
+    """Find files that cannot be read to the end, or have no rows."""
     cost = f"train refuses it; this report covers the {p.n_rows:,} rows before it"
     for error in p.broken:
         yield find(
@@ -65,7 +62,8 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
         changes = {"severity": WARNING, "cost": "train skips these rows"}
     # The first finding has the remedy for all rows.
     command = re.search("`([^`]+)`", " ".join(error.reason for error in p.causes.values()))
-    fix, options = command[1] if command else "mend the rows", ""
+    fix = command[1] if command else "mend the rows"
+    options = ""
     if count <= MOST_LEFT_OUT * total and not changes:
         if all("--inf missing" in error.reason for error in p.causes.values()):
             options = "--inf missing"
@@ -81,7 +79,9 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
         yield find(
             "unreadable-row", where, count, error.reason + reason, **changes, **changes_of_all
         )
-        count, reason, changes_of_all = 1, "", {}
+        count = 1
+        reason = ""
+        changes_of_all = {}
 
 
 def refused_words(p: Profile) -> Iterator[Finding]:
@@ -112,7 +112,8 @@ def split_queries(p: Profile) -> Iterator[Finding]:
     again = np.sort(order[1:][p.ids[order[1:]] == p.ids[order[:-1]]])
     if not again.size or p.grouped_by_file or p.reading.regroup:
         return
-    piece, queries = int(again[0]), np.unique(p.ids[again]).size
+    piece = int(again[0])
+    queries = np.unique(p.ids[again]).size
     first = int(np.flatnonzero(p.ids == p.ids[piece])[0])
     seen = p.at(int(p.line[first]))
     if first == piece - 1:
@@ -132,37 +133,22 @@ def split_queries(p: Profile) -> Iterator[Finding]:
 
 def dead_queries(p: Profile) -> Iterator[Finding]:
     """Find queries with a single label. Queries with only one document are counted separately."""
-    several, training = p.sizes > 1, p.role == "train"
+    several = p.sizes > 1
     # Report only this if no query has two labels, since no other finding matters then.
     if p.n_queries and not np.any(p.low < p.high):
-        message = (
-            "all documents of each query have the same label"
-            if several.any()
-            else "every query has one document"
-        )
-        changes = {}
-        if training:
-            cost = (
-                "there is nothing to learn: objectives refuse it (those that start as regression"
-                " learn a constant)"
-            )
-            changes = {"severity": ERROR, "cost": cost}
+        message = "every query has one document"
+        if several.any():
+            message = "all documents of each query have the same label"
+        changes = {"severity": ERROR, "cost": "objectives refuse it"} if p.role == "train" else {}
         yield find("nothing-to-learn", p.where(), p.n_queries, message, **changes)
         return
     # Count apart the queries whose one label tells nothing, and those of one document.
-    dead, single = np.flatnonzero(several & (p.low == p.high)), np.flatnonzero(~several)
-    share, zero = percent(int(p.sizes[dead].sum()), p.n_rows), int((p.high[dead] == 0).sum())
-    lost = "do not train the model" if training else "do not distinguish models"
-    cost = f"they {lost} ({share} of the documents); "
-    cost += f"metrics ignore the {count_of(zero, 'query', 'queries')} without a relevant document"
-    severity = weigh(dead.size, p.n_queries)
-    yield from _find_queries(
-        p, "dead-queries", dead, "have documents with only one label", severity=severity, cost=cost
-    )
-    severity = weigh(single.size, p.n_queries)
-    yield from _find_queries(
-        p, "single-document-queries", single, "have one document", severity=severity
-    )
+    for check, queries, message in (
+        ("dead-queries", several & (p.low == p.high), "have documents with only one label"),
+        ("single-document-queries", ~several, "have one document"),
+    ):
+        severity = weigh(int(queries.sum()), p.n_queries)
+        yield from _find_queries(p, check, np.flatnonzero(queries), message, severity=severity)
 
 
 def _find_queries(
@@ -189,10 +175,12 @@ def labels_without_gain(p: Profile) -> Iterator[Finding]:
         except RowError as error:
             label = p.labels[rows[error.row]]
             if label < 0:
-                same, pairs = np.flatnonzero(negative), label_map_from_zero(p.labels)
+                same = np.flatnonzero(negative)
+                pairs = label_map_from_zero(p.labels)
                 options = f"--label-map={pairs}" if pairs else ""
             else:
-                same, options = np.flatnonzero(p.labels == label), "--gain linear"
+                same = np.flatnonzero(p.labels == label)
+                options = "--gain linear"
             reason, _, merges = error.reason.partition("; label_map=")
             message = f"{reason}; {share_of(same.size, p.n_rows, 'documents')}"
             fix = options + merges.partition(" where files are read")[2]
@@ -203,8 +191,10 @@ def labels_without_gain(p: Profile) -> Iterator[Finding]:
 def odd_labels(p: Profile) -> Iterator[Finding]:
     """Find labels whose exponential gain dominates all others, and data without an irrelevant
     document."""
-    grades, broken = np.unique(p.labels), np.flatnonzero(p.labels != np.floor(p.labels))
-    low, top = float(grades[0]), float(grades[-1])
+    grades = np.unique(p.labels)
+    broken = np.flatnonzero(p.labels != np.floor(p.labels))
+    low = float(grades[0])
+    top = float(grades[-1])
     if p.gain == "exponential" and broken.size:
         message = f"label {p.labels[broken[0]]:g} is no whole number"
         yield find("broken-labels", p.where(p.lines[broken].min()), broken.size, message)
@@ -231,7 +221,8 @@ def duplicates(p: Profile) -> Iterator[Finding]:
         _hash_in_query(p, np.arange(p.n_queries)), return_inverse=True, return_counts=True
     )
     # Tell contradictions from harmless copies by the lowest and highest label of a group.
-    low, high = np.full(size.size, np.inf), np.full(size.size, -np.inf)
+    low = np.full(size.size, np.inf)
+    high = np.full(size.size, -np.inf)
     np.minimum.at(low, group, p.labels)
     np.maximum.at(high, group, p.labels)
     for check, groups, what in (
@@ -262,10 +253,13 @@ def duplicates(p: Profile) -> Iterator[Finding]:
 def label_copies(p: Profile) -> Iterator[Finding]:
     """Find features that sort the documents of nearly every query in the first rows exactly by
     label."""
-    labels, query, width = p.labels[p.rows_of_cells], p.query[p.rows_of_cells], p.stored.size
+    labels = p.labels[p.rows_of_cells]
+    query = p.query[p.rows_of_cells]
+    width = p.stored.size
     order = np.lexsort((labels, query))
     _, starts, sizes = np.unique(query[order], return_index=True, return_counts=True)
-    low, high = order[starts], order[starts + sizes - 1]
+    low = order[starts]
+    high = order[starts + sizes - 1]
     live = labels[low] < labels[high]
     n_live = int(np.count_nonzero(live))
     if n_live < 2 or np.log(np.maximum(sizes[live], 2)).sum() < EVIDENCE + np.log(width):
@@ -280,23 +274,20 @@ def label_copies(p: Profile) -> Iterator[Finding]:
     for j in np.flatnonzero(n_live - np.maximum(up, down) <= most).tolist():
         values = np.sign(up[j] - down[j]) * cells[:, [j]].toarray().ravel()
         order = np.lexsort((values, labels, query))
-        before, after = order[:-1], order[1:]
+        before = order[:-1]
+        after = order[1:]
         wrong = (labels[before] != labels[after]) & (values[before] >= values[after])
         exact = n_live - np.unique(query[after][wrong & (query[before] == query[after])]).size
         if n_live - exact <= most:
-            direction, name = "falling" if down[j] > up[j] else "rising", p.feature(j)
+            direction = "falling" if down[j] > up[j] else "rising"
+            name = p.feature(j)
             share = percent(exact, n_live)
-            what = (
-                f"ranks the documents of {share} of the queries without a mistake ({direction} with"
-                " the label)"
+            message = (
+                f"{name} ranks the documents of {share} of the queries without a mistake"
+                f" ({direction} with the label)"
             )
-            if p.equal[j] == p.stored[j] == np.count_nonzero(p.labels):
-                what = "equals the label in every row"
-            fix = (
-                f"leave {name} out if it is computed from the label or from events after the"
-                " ranking"
-            )
-            yield find("label-copy", p.where(), exact, f"{name} {what}", fix=fix)
+            fix = f"leave {name} out if it is made from the label or from events after the ranking"
+            yield find("label-copy", p.where(), exact, message, fix=fix)
 
 
 def no_features(p: Profile) -> Iterator[Finding]:
@@ -312,94 +303,33 @@ def no_features(p: Profile) -> Iterator[Finding]:
 def constant_features(p: Profile) -> Iterator[Finding]:
     """Find features that are constant or always missing."""
     missing = p.missing[p.examined] == p.n_rows
-    never, constant = p.examined[missing], p.examined[~missing & ~p.varying]
-    if never.size:
-        yield find(
-            "missing-features",
-            p.where(),
-            never.size,
-            f"{_list_features(p, never)} missing in every row",
-        )
-    if constant.size:
-        zeros = np.count_nonzero(p.stored[constant] == 0)
-        features = _list_features(p, constant)
-        message = f"{features} the same in every row ({zeros:,} of them 0 or not in the file)"
-        yield find("constant-features", p.where(), constant.size, message)
-
-
-def coarse_values(p: Profile) -> Iterator[Finding]:
-    """Find whole numbers that are so large that float32 merges neighbouring numbers."""
-    largest = np.maximum(-p.smallest, p.largest)
-    coarse = np.flatnonzero(~p.fractional & (largest > EXACT) & (largest < np.inf))
-    if coarse.size:
-        top = largest[coarse].max()
-        message = f"{_list_features(p, coarse)} whole and above {EXACT:,}, up to {top:.6g}"
-        step = np.spacing(top)
-        cost = f"features are float32: near the largest, values less than {step:g} apart are merged"
-        yield find("coarse-values", p.where(), coarse.size, message, cost=cost)
-
-
-def _list_features(p: Profile, numbers: Int64Array) -> str:
-    """Format feature numbers, as in `features 3, 5 and 9 are`, and shorten long lists."""
-    names = [p.feature(number).removeprefix("feature ") for number in numbers[:_LISTED].tolist()]
-    if numbers.size == 1:
-        return f"feature {names[0]} is"
-    last = f"{numbers.size - _LISTED:,} more" if numbers.size > _LISTED else names.pop()
-    return f"features {', '.join(names)} and {last} are"
+    for check, features, state in (
+        ("missing-features", p.examined[missing], "missing"),
+        ("constant-features", p.examined[~missing & ~p.varying], "the same"),
+    ):
+        if features.size:
+            names = ", ".join(map(p.feature, features[:_LISTED].tolist()))
+            count = count_of(features.size, "feature is", "features are")
+            message = f"{count} {state} in every row: {names}"
+            yield find(check, p.where(), features.size, message)
 
 
 # Between sets -------------------------------------------------------------------------------------
 
 
 def leaked_queries(first: Profile, second: Profile) -> Iterator[Finding]:
-    """Find queries of the second set that also occur in the first set, by id or by content."""
-    grouped_by_file = first.grouped_by_file or second.grouped_by_file  # ids only count the queries
-    by_id = np.flatnonzero(np.isin(second.ids, first.ids) & (not grouped_by_file))
-    by_content, origin = _match_documents(first, second)
+    """Find query ids of the second set that also occur in the first set."""
+    if first.grouped_by_file or second.grouped_by_file:  # ids only count the queries
+        return
+    by_id = np.flatnonzero(np.isin(second.ids, first.ids))
     # Rows that are equal in query id and features.
     equal = np.isin(_hash_in_query(second, second.ids), _hash_in_query(first, first.ids))
     same = np.bincount(second.query[equal], minlength=second.n_queries)
-    both = by_id[same[by_id] > HALF * second.sizes[by_id]]
-    split = f"boostrank data split makes {first.role} and {second.role} from one file by query id"
-    leak = {
-        "cost": (
-            f"{second.role} does not measure performance on unseen queries: metrics are too high"
-        ),
-        "fix": f"remove them from one of the sets; {split}",
-    }
+    leaked = same[by_id] > HALF * second.sizes[by_id]
     message = f"are also in {first.role}, with the same id and documents"
-    yield from _find_queries(second, "leaked-queries", both, message, **leak)
-    copies, message = (
-        np.setdiff1d(by_content, by_id),
-        f"have documents of a {first.role} query with another id",
-    )
-    if copies.size:
-        twin = int(origin[copies[0]])
-        where = ":".join(str(part) for part in first.where(first.line[twin]) if part)
-        message += f" (qid {first.qid(twin)}, {where})"
-    yield from _find_queries(second, "leaked-documents", copies, message, **leak)
+    yield from _find_queries(second, "leaked-queries", by_id[leaked], message)
     message = f"have the id of a {first.role} query, but other documents"
-    yield from _find_queries(second, "shared-ids", np.setdiff1d(by_id, both), message)
-
-
-def _match_documents(first: Profile, second: Profile) -> tuple[Int64Array, Int64Array]:
-    """Return the queries of the second set that share most documents with a query of the first set,
-    and that query."""
-    origin = np.full(second.n_queries, -1, np.int64)
-    order = np.lexsort((first.query, first.hashes))
-    hashes, query = first.hashes[order], first.query[order]
-    if not hashes.size:
-        return np.zeros(0, np.int64), origin
-    hashes, starts, counts = np.unique(hashes, return_index=True, return_counts=True)
-    telling, query = query[starts] == query[starts + counts - 1], query[starts]
-    at = np.minimum(np.searchsorted(hashes, second.hashes), hashes.size - 1)
-    hit = np.flatnonzero((hashes[at] == second.hashes) & telling[at])
-    pairs, counts = np.unique(
-        np.column_stack([second.query[hit], query[at[hit]]]), axis=0, return_counts=True
-    )
-    leaked = (counts >= 2) & (counts > HALF * second.sizes[pairs[:, 0]])
-    origin[pairs[leaked, 0]] = pairs[leaked, 1]
-    return np.flatnonzero(origin >= 0), origin
+    yield from _find_queries(second, "shared-ids", by_id[~leaked], message)
 
 
 def _hash_in_query(p: Profile, ids: Int64Array) -> UInt64Array:
@@ -415,12 +345,16 @@ def numbering(first: Profile, second: Profile) -> Iterator[Finding]:
         or first.has_zero == second.has_zero
     ):
         return
-    top, usual = second.top.top_id, int(first.stored[0] + first.missing[0])
+    # A feature 0 that is new, or one that is gone although it was common.
+    top = second.top.top_id
+    usual = int(first.stored[0] + first.missing[0])
     if second.has_zero:
-        line, severity = next(part.zero_line for part in second.parts if part.zero_line), ERROR
+        line = next(part.zero_line for part in second.parts if part.zero_line)
+        severity = ERROR
         message = f"feature 0 occurs, which {first.role} does not have"
     else:
-        line, severity = second.top.top_line, WARNING
+        line = second.top.top_line
+        severity = WARNING
         message = (
             f"no row has feature 0, which {percent(usual, first.n_rows)} of the rows of"
             f" {first.role} have"
@@ -440,20 +374,6 @@ def numbering_of_files(p: Profile) -> Iterator[Finding]:
         yield find("numbering", p.where(odd[0].top_line), len(odd), p.from_one_words())
 
 
-def lost_features(first: Profile, second: Profile) -> Iterator[Finding]:
-    """Find features that are common and vary in the first set, but do not vary in the second
-    set."""
-    if min(first.n_rows, second.n_rows) < _ENOUGH_ROWS or first.base != second.base:
-        return
-    varying = first.examined[first.varying]
-    often = varying[first.stored[varying] > _OFTEN * first.n_rows]
-    lost = np.setdiff1d(often, second.examined[second.varying])
-    if lost.size:
-        features = _list_features(second, lost)
-        message = f"{features} constant or missing in {second.role}, but not in {first.role}"
-        yield find("lost-features", second.where(), lost.size, message)
-
-
 # The table of checks ------------------------------------------------------------------------------
 
 Check = Callable[[Profile], Iterator[Finding]]
@@ -470,7 +390,6 @@ _OF_ROWS: tuple[Check, ...] = (
 _OF_TRAINING_DATA: tuple[Check, ...] = (
     label_copies,
     constant_features,
-    coarse_values,
 )  # later sets would repeat them
 _HIDES: dict[str, tuple[Check, ...]] = {
     "split-queries": (dead_queries, duplicates, label_copies),
@@ -488,13 +407,14 @@ def examine(sets: Sequence[Profile]) -> Findings:
         if first.role != second.role:
             findings += leaked_queries(first, second)
             if first.role == "train":
-                findings += itertools.chain(numbering(first, second), lost_features(first, second))
+                findings += numbering(first, second)
     return Findings(findings)
 
 
 def _examine_set(profile: Profile) -> list[Finding]:
     """Return the findings about one data set, leaving out consequences of other findings."""
-    findings, hidden = [finding for check in _OF_TEXT for finding in check(profile)], set[Check]()
+    findings = [finding for check in _OF_TEXT for finding in check(profile)]
+    hidden = set[Check]()
     if profile.n_rows < max(
         1, int(profile.counts[slots.BAD_ROWS])
     ):  # the readable rows represent too little

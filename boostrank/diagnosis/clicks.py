@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from os import PathLike, fspath
+from os import fspath
 from typing import Any
 
 import numpy as np
@@ -16,69 +16,55 @@ from boostrank.clicks.estimation import NONSENSE, estimate_propensities
 from boostrank.clicks.gate import moved_share
 from boostrank.clicks.log import MAX_ROWS, ClickLog, Propensities
 from boostrank.clicks.sidecar import log_of
-from boostrank.clicks.tables import ClickColumns, ClickRows, read_clicks
+from boostrank.clicks.tables import read_clicks
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError
+from boostrank.core.files import AnyPath
 from boostrank.core.queries import QueryIndex
 from boostrank.core.text import count_of
 from boostrank.core.types import Int64Array
 from boostrank.diagnosis.profile import Profile
-from boostrank.diagnosis.rules import OF_LABELS, Finding, Findings, find, percent, share_of, weigh
+from boostrank.diagnosis.rules import OF_LABELS, Finding, Findings, find, percent, share_of
 
-# Times that the median query's list was shown: with 2, debiasing ranked worse than click counts.
-FEW_LISTS = 5
 _RATES = 10  # positions whose click rates are listed
 _ENOUGH = 20  # impressions
 _ERRORS = 3.0  # standard errors between click rates
 
 
-def with_clicks(
-    findings: Sequence[Finding], sets: Sequence[tuple[str, Profile]], columns: ClickColumns | None
-) -> Findings:
+def with_clicks(findings: Sequence[Finding], sets: Sequence[tuple[str, Profile]]) -> Findings:
     """Replace findings about labels by findings about clicks."""
-    # A document that was shown at several positions has several rows, which are not duplicates.
-    left_out = OF_LABELS | ({"duplicates"} if columns is not None and columns.document else set())
-    kept = [finding for finding in findings if finding.check not in left_out]
+    kept = [finding for finding in findings if finding.check not in OF_LABELS]
     for path, profile in sets:
         try:
-            log = path if columns is not None else log_of(path)
+            log = log_of(path)
         except InputError as error:
             kept.append(find("no-click-log", (path, 0, 0), 1, str(error)))
             continue
         if not profile.n_queries:  # already reported as an error
             continue
-        qid = np.array([profile.qid(q) for q in range(profile.n_queries)], object)
         unread = ("unreadable-file", "unreadable-row", "missing-token")
         counted = not any(finding.file == path and finding.check in unread for finding in findings)
-        queries = QueryIndex(np.append(profile.starts, profile.labels.size), qid)
-        kept += look_at_clicks(log, queries, counted=counted, columns=columns)
+        queries = QueryIndex.from_sizes(profile.sizes)
+        kept += look_at_clicks(log, queries, counted=counted)
     return Findings(kept)
 
 
-def look_at_clicks(
-    path: str | PathLike[str],
-    queries: QueryIndex,
-    counted: bool = True,
-    columns: ClickColumns | None = None,
-) -> Findings:
-    """Check a click log or the click columns of a table, and return the findings, with the most
-    severe first.
+def look_at_clicks(path: AnyPath, queries: QueryIndex, counted: bool = True) -> Findings:
+    """Check a click log, and return the findings, with the most severe first.
 
     Args:
         counted: whether `queries` are all queries in the data, in which case a row for another
             document is an error.
     """
-    file, count = fspath(path), queries.n_documents
+    file = fspath(path)
+    count = queries.n_documents
     try:
-        if columns is None:
-            most = count if counted else MAX_ROWS
-            log = read_clicks(path, most)
-            clicks = _Clicks(file, queries, replace(log.where(log.rows < count), n_documents=count))
-        else:
-            clicks = _read_columns(file, queries, columns)
+        most = count if counted else MAX_ROWS
+        log = read_clicks(path, most)
     except FileFormatError as error:
         return Findings([find("unreadable-clicks", (file, error.line, 0), 1, error.reason)])
     except OSError as error:
         return Findings([find("unreadable-clicks", (file, 0, 0), 1, str(error.strerror))])
+    clicks = _Clicks(file, queries, replace(log.where(log.rows < count), n_documents=count))
     return Findings(finding for check in CHECKS for finding in check(clicks))
 
 
@@ -100,52 +86,15 @@ class _Clicks:
         except DataError:
             return None
 
-    @cached_property
-    def query(self) -> Int64Array:
-        """The query of each document, int64[N]."""
-        return self.queries.of_rows()
-
-    @cached_property
-    def by_position(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """The query, position and number of impressions for each query and position that has
-        impressions, ascending."""
-        width = self.log.depth + 1
-        pairs, number = np.unique(
-            self.query[self.log.rows] * width + self.log.positions, return_inverse=True
-        )
-        return (
-            pairs // width,
-            pairs % width,
-            np.bincount(number, self.log.impressions).astype(np.int64),
-        )
-
-    @cached_property
-    def lists(self) -> Int64Array:
-        """The largest number of impressions at any position, for each query, int64[Q]."""
-        most = np.zeros(len(self.queries), np.int64)
-        np.maximum.at(most, self.by_position[0], self.by_position[2])
-        return most
-
     def find(self, check: str, count: int, message: str, **changes: Any) -> Finding:
         """Return a finding about the whole log; see `rules.find`."""
         return find(check, (self.file, 0, 0), count, message, **changes)
 
 
-def _read_columns(file: str, queries: QueryIndex, columns: ClickColumns) -> _Clicks:
-    clicks, query = ClickRows.read(file, columns), queries.of_rows()
-    if clicks.positions.size != query.size:
-        message = (
-            f"there are {clicks.positions.size:,} rows of clicks, but {query.size:,} rows of data"
-        )
-        raise FileFormatError(message, file=file)
-    log, first = clicks.log(query)
-    documents = replace(QueryIndex.from_sizes(np.bincount(query[first])), qid=queries.qid)
-    return _Clicks(file, documents, log)
-
-
 def nothing_clicked(clicks: _Clicks) -> Iterator[Finding]:
     """Find logs without clicks, or without unclicked impressions."""
-    impressions, clicked = int(clicks.log.impressions.sum()), int(clicks.log.clicks.sum())
+    impressions = int(clicks.log.impressions.sum())
+    clicked = int(clicks.log.clicks.sum())
     if not clicked:
         message = "no impression was clicked" if impressions else "there is no entry"
         yield clicks.find("no-clicks", impressions, message)
@@ -156,7 +105,8 @@ def nothing_clicked(clicks: _Clicks) -> Iterator[Finding]:
 
 def moves(clicks: _Clicks) -> Iterator[Finding]:
     """Find positions with too few documents that moved there to estimate a propensity."""
-    log, curve = clicks.log, clicks.curve
+    log = clicks.log
+    curve = clicks.curve
     if not log.clicks.any():
         return
     # Explain why there is no curve at all, such as no impressions at position 1.
@@ -195,93 +145,36 @@ def _from(positions: Int64Array) -> str:
     return f"{count_of(positions.size, 'position')} (from position {positions[0] + 1})"
 
 
-def few_lists(clicks: _Clicks) -> Iterator[Finding]:
-    """Find logs whose queries have few impressions."""
-    lists = clicks.lists[clicks.lists > 0]
-    middle = float(np.median(lists)) if lists.size else FEW_LISTS
-    if middle < FEW_LISTS:
-        message = f"the list of the median query was shown {middle:g} times"
-        fix = (
-            f"log at least {FEW_LISTS * 2} lists per query, and rely on the gate that train prints"
-        )
-        yield clicks.find("few-impressions", int(lists.sum()), message, fix=fix)
-    if once := int((lists == 1).sum()):
-        message = (
-            f"{once:,} of {lists.size:,} queries that were shown ({percent(once, lists.size)}) were"
-            " shown once"
-        )
-        yield clicks.find(
-            "single-impression-queries", once, message, severity=weigh(once, lists.size)
-        )
-
-
 def never_shown(clicks: _Clicks) -> Iterator[Finding]:
-    """Find documents and queries that were never shown."""
-    log, count = clicks.log, clicks.queries.n_documents
-    hidden, unseen = count - int(log.shown.sum()), int((clicks.lists == 0).sum())
+    """Find documents that were never shown."""
+    log = clicks.log
+    count = clicks.queries.n_documents
+    hidden = count - int(log.shown.sum())
     if hidden and log.rows.size:
         message = f"{share_of(hidden, count, 'documents')} were never shown"
-        if unseen:
-            message += f", including {count_of(unseen, 'whole query', 'whole queries')}"
         yield clicks.find("never-shown", hidden, message)
-
-
-def short_lists(clicks: _Clicks) -> Iterator[Finding]:
-    """Find lists with fewer impressions at a position than further down, which means that
-    impressions are missing."""
-    query, position, impressions = clicks.by_position
-    if not query.size:
-        return
-    # Reverse running maximum of impressions within each query. Numbers are replaced by their ranks
-    # to avoid overflow.
-    levels, level = np.unique(impressions, return_inverse=True)
-    backwards = (query.max() - query)[::-1] * levels.size + level[::-1]
-    most = levels[np.maximum.accumulate(backwards)[::-1] % levels.size]
-    above = np.concatenate([[0], position[:-1]])
-    above[1:][query[1:] != query[:-1]] = 0
-    skipped = position - above - 1  # positions without impressions
-    missing = (most - impressions) + skipped * most
-    short, count = np.unique(query[missing > 0]).size, np.unique(query).size
-    if short:
-        i = int(np.flatnonzero(missing > 0)[0])
-        if skipped[i]:
-            p, fewer = int(above[i]) + 1, 0
-        else:
-            p, fewer = int(position[i]), int(impressions[i])
-        deeper = position[i:][
-            (query[i:] == query[i]) & (impressions[i:] == most[i]) & (position[i:] > p)
-        ][0]
-        message = (
-            f"in {short:,} of {count:,} queries a position has fewer impressions than one further"
-            f" down, {missing.sum():,} are missing in all: qid {clicks.queries.qid[query[i]]} has"
-            f" {fewer:,} at position {p} and {most[i]:,} at position {deeper}"
-        )
-        yield clicks.find("short-impressions", short, message, severity=weigh(short, count))
 
 
 def click_rates(clicks: _Clicks) -> Iterator[Finding]:
     """Find positions that are clicked more often than the first."""
-    places = clicks.log.positions - 1
-    impressions, clicked = (
-        np.bincount(places, clicks.log.impressions),
-        np.bincount(places, clicks.log.clicks),
-    )
+    positions = clicks.log.positions - 1
+    impressions = np.bincount(positions, clicks.log.impressions)
+    clicked = np.bincount(positions, clicks.log.clicks)
     if not clicked.any():
         return
-    rates = np.divide(
-        clicked, impressions, out=np.full(impressions.size, np.nan), where=impressions > 0
-    )
-    error = np.sqrt(np.maximum(rates * (1.0 - rates), 1e-12) / np.maximum(impressions, 1.0))
+    # Compare with position 1; the rate of a position without impressions is NaN.
+    with np.errstate(invalid="ignore"):
+        rates = clicked / impressions
+        error = np.sqrt(np.maximum(rates * (1.0 - rates), 1e-12) / impressions)
     higher = np.flatnonzero(rates - rates[0] > _ERRORS * np.hypot(error, error[0]))
     if higher.size:
-        listed = ", ".join("-" if np.isnan(rate) else f"{rate:.3f}" for rate in rates[:_RATES])
-        listed += ", ..." * (rates.size > _RATES)
+        listed = ", ".join(f"{rate:.3f}" for rate in rates[:_RATES])
         p = int(higher[np.argmax(rates[higher])]) + 1
         message = (
             f"clicks per impression at positions 1, 2, ...: {listed}: position {p} is clicked more"
-            " often than "
+            " often than position 1"
         )
-        yield clicks.find("rising-click-rates", higher.size, message + "position 1")
+        yield clicks.find("rising-click-rates", higher.size, message)
 
 
-CHECKS = (nothing_clicked, moves, few_lists, never_shown, short_lists, click_rates)
+CHECKS = (nothing_clicked, moves, never_shown, click_rates)

@@ -32,22 +32,22 @@ class RowsFile(File):
 
     def loads(self, chunk_bytes: int) -> Iterator[Callable[[Any], Any]]:
         """Yield functions that return blocks of whole queries, in order."""
-        queries, ptr = self.data.queries, self.data.queries.ptr
+        queries = self.data.queries
+        ptr = self.data.queries.ptr
         for first, last in queries.blocks(max(1, chunk_bytes // (4 * self.data.n_features + 1))):
             yield partial(self._block, slice(first, last), slice(int(ptr[first]), int(ptr[last])))
 
     def _block(self, queries: slice, rows: slice, _: Any) -> Block:
-        features, index = self.data.features[rows], self.data.queries
-        ids, dense = (
-            np.repeat(index.qid[queries], index.sizes[queries]),
-            np.zeros((0, 0), np.float32),
-        )
-        if not sparse.issparse(features):
-            dense = np.array(features)
+        features = self.data.features[rows]
+        index = self.data.queries
+        ids = np.repeat(index.qid[queries], index.sizes[queries])
+        is_sparse = sparse.issparse(features)
+        dense = np.zeros((0, 0), np.float32) if is_sparse else np.array(features)
         block = Block.from_rows(self.data.labels[rows], dense, ids, np.arange(1, ids.size + 1))
-        if sparse.issparse(features):
+        if is_sparse:
             ends = features.indptr[1:].astype(np.int64)
-            block.dense, block.sparse = None, (ends, features.indices, features.data)
+            block.dense = None
+            block.sparse = ends, features.indices, features.data
             block.counts[[slots.CELLS, slots.TOP_ID]] = features.nnz, features.shape[1] - 1
         return block
 
@@ -93,10 +93,12 @@ def source_of(data: Any, qid: str | None) -> Any:
     frame = as_frame(with_query_level(data, qid))
     if frame is None:
         if hasattr(data, "shape"):
-            words = "an array has no labels and queries"
-            raise ParameterError(f"{words}: pass RankingDataset.from_arrays(X, y, qid=...)")
+            raise ParameterError(
+                "an array has no labels and queries: pass RankingDataset.from_arrays(X, y, qid=...)"
+            )
         return data
-    sink, pa = arrow().BufferOutputStream(), arrow()
+    sink = arrow().BufferOutputStream()
+    pa = arrow()
     try:
         table = frame.to_arrow()
     except pa.ArrowException as error:

@@ -14,15 +14,14 @@ from scipy import sparse
 from boostrank.core.conventions import Gain, parse_gain
 from boostrank.core.errors import FileFormatError
 from boostrank.core.machine import resolve_threads
-from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.feature_space import FeatureSpace
 from boostrank.diagnosis.in_memory import DatasetSource, source_of
 from boostrank.files import blocks as slots
 from boostrank.files.assemble import NO_ROWS, Totals
 from boostrank.files.blocks import Block
-from boostrank.files.side_files import check_sizes, read_weights, some_sizes, weighted
+from boostrank.files.side_files import some_sizes
 from boostrank.files.source import AnySource, Progress, Reading, Source, expand, format_of
 from boostrank.files.tables import TableSource, is_buffer
 
@@ -42,18 +41,15 @@ class Profile(Totals):
 
     Attributes:
         files, options: arguments with which `read_files` reads the same data.
-        broken: errors about files that cannot be read to the end or that contradict their side
-            files.
+        broken: errors about files that cannot be read to the end.
         causes: error for the first refused row, by cause.
         stand_ins: words that seem to mark missing values, with the first line and column of each.
         labels, lines, hashes: label, line and feature hash of each row. The hash is 0 if no feature
             is nonzero.
         starts, line, ids: first row, first line and id of each query. Text ids are replaced by a
             hash.
-        stored, missing, equal: number of nonzero, missing, and label-equal nonzero values of each
-            feature.
+        stored, missing: number of nonzero and of missing values of each feature.
         smallest, largest: smallest and largest nonzero value of each feature.
-        fractional: whether each feature has a value that is not a whole number.
         cells, rows_of_cells: CSR matrix of the first rows in the files, and their positions among
             all rows.
     """
@@ -67,7 +63,10 @@ class Profile(Totals):
         reading: Reading,
     ) -> None:
         super().__init__(reading)
-        self.role, self.gain, self.files, self.options = role, gain, files, options
+        self.role = role
+        self.gain = gain
+        self.files = files
+        self.options = options
         self.causes: dict[str, FileFormatError] = {}
         self.text: dict[str, int] = {}
         self.text_words = "", ""
@@ -75,12 +74,8 @@ class Profile(Totals):
         self.stand_ins: dict[str, tuple[int, int]] = {}
         self.stand_in_rows = 0
         self.unterminated: list[str] = []
-        self.labels = np.zeros(0)
-        self.hashes = np.zeros(0, np.uint64)
-        self.lines = self.starts = self.line = self.ids = np.zeros(0, np.int64)
-        self.stored = self.missing = self.equal = np.zeros(0, np.int64)
+        self.stored = self.missing = np.zeros(0, np.int64)
         self.smallest = self.largest = np.zeros(0, np.float32)
-        self.fractional = np.zeros(0, np.bool_)
         self.cells: Any = sparse.csr_matrix((0, _WIDTH), dtype=np.float32)
         self.grouped_by_file = False
         self.feature_names: dict[int, str] = {}
@@ -88,11 +83,17 @@ class Profile(Totals):
     def read(self, threads: int, progress: Progress) -> None:
         """Read the files once, and record errors. An error ends the pass if reading cannot
         continue."""
+        none = np.zeros(0, np.int64)
         kept: list[tuple[Any, ...]] = [
-            (self.labels, self.lines, self.hashes, self.starts, self.line, self.ids)
+            (np.zeros(0), none, np.zeros(0, np.uint64), none, none, none)
         ]
         try:
-            opened = self._opened(self.files, self.reading)
+            if isinstance(self.files, RankingDataset):
+                files: Any = [self.files]
+                opened: Source = DatasetSource(files, self.reading)
+            else:
+                file_format = format_of(self.files, self.options["format"])
+                opened = file_format.source(expand(self.files), self.reading)
             with closing(opened):
                 self._read(opened, kept, threads, progress)
         except FileFormatError as error:
@@ -102,30 +103,27 @@ class Profile(Totals):
         self.rows_of_cells = np.arange(self.cells.shape[0])
         if self.grouped_by_file:
             self._take_sizes()
-        scattered = self.reading.regroup and self._regroup()
+        if self.reading.regroup:
+            self._regroup()
         if self.n_rows == 0 and not self.broken and self.parts and not self.causes:
             self.broken.append(FileFormatError(NO_ROWS, file=self.parts[0].name))
-        if not self.broken and not self.counts[slots.BAD_ROWS] and not scattered:
-            self._check_sidecars()
-
-    def _opened(self, files: AnySource, reading: Reading) -> Source:
-        if isinstance(files, RankingDataset):
-            return DatasetSource([files], reading)  # type: ignore[list-item]
-        return format_of(files, self.options["format"]).source(expand(files), reading)
 
     def _read(
         self, opened: Source, kept: list[tuple[Any, ...]], threads: int, progress: Progress
     ) -> None:
-        self.source, self.grouped_by_file = opened, not opened.has_qid
+        self.source = opened
+        self.grouped_by_file = not opened.has_qid
         self.feature_names = dict(opened.numbered_names())
-        first_rows, room = [self.cells], MOST_CELLS
+        first_rows = [self.cells]
+        room = MOST_CELLS
         for file, block in opened.blocks(CHUNK_BYTES, threads):
             runs, names = self.count(file, block)
             self._note_faults(block)
             if block.n_rows:
                 ends, numbers, values = block.cells()
-                labels, ids = self.reading.relabelled(block.labels), runs[:, slots.RUN_ID].copy()
-                self._add_columns(ends, numbers, values, labels)
+                labels = self.reading.relabelled(block.labels)
+                ids = runs[:, slots.RUN_ID].copy()
+                self._add_columns(numbers, values)
                 for number, text in names.items():
                     ids[number - self.n_queries] = hash(text)  # counts from the end
                 of_rows = labels, block.lines + self.n_lines, _hashes(ends, numbers, values)
@@ -140,7 +138,8 @@ class Profile(Totals):
                 progress(opened.done, opened.total)
         self.cells = sparse.vstack(first_rows, format="csr")
         if isinstance(opened, TableSource) and opened.text:
-            self.text, self.text_words = opened.text, opened.text_words(self.n_rows)
+            self.text = opened.text
+            self.text_words = opened.text_words(self.n_rows)
 
     def _note_faults(self, block: Block) -> None:
         if block.unterminated:
@@ -157,31 +156,21 @@ class Profile(Totals):
             )  # without value and numbers
             self.causes.setdefault(cause, self.why_refused(fault))
 
-    def _add_columns(self, ends: Int64Array, ids: Any, values: Any, labels: Float64Array) -> None:
-        """Add the values of whole rows to the statistics of the features."""
+    def _add_columns(self, ids: Any, values: Any) -> None:
+        """Add the values of cells to the statistics of the features."""
         width = max(min(self.top.top_id + 1, MOST_FEATURES), self.stored.size)
         more = width - self.stored.size
-        fills = {
-            "stored": 0,
-            "missing": 0,
-            "equal": 0,
-            "smallest": np.inf,
-            "largest": -np.inf,
-            "fractional": False,
-        }
+        fills = {"stored": 0, "missing": 0, "smallest": np.inf, "largest": -np.inf}
         for name, fill in fills.items():
             setattr(self, name, np.pad(getattr(self, name), (0, more), constant_values=fill))
-        of_row = np.repeat(labels, np.diff(ends, prepend=0))
         used = (ids < width) & (values != 0)
-        ids, values, of_row = ids[used], values[used], of_row[used]
+        ids, values = ids[used], values[used]
         is_number = values == values
         self.missing += np.bincount(ids[~is_number], minlength=width)
-        ids, values, of_row = ids[is_number], values[is_number], of_row[is_number]
+        ids, values = ids[is_number], values[is_number]
         self.stored += np.bincount(ids, minlength=width)
-        self.equal += np.bincount(ids[values == of_row], minlength=width)
         np.minimum.at(self.smallest, ids, values)
         np.maximum.at(self.largest, ids, values)
-        self.fractional[ids[values != np.floor(values)]] = True
 
     def _take_sizes(self) -> None:
         """Take the queries from the side files with group sizes. Rows beyond the sizes form one
@@ -191,50 +180,30 @@ class Profile(Totals):
         ]
         begins = [rows.start + ends[ends < len(rows)] for rows, ends in spans]
         self.starts = np.unique(np.concatenate(begins)).astype(np.int64) if begins else self.starts
-        self.line, self.ids = self.lines[self.starts], np.arange(self.starts.size)
+        self.line = self.lines[self.starts]
+        self.ids = np.arange(self.starts.size)
         for part, start in zip(self.parts, (rows.start for rows, _ in spans), strict=True):
             part.queries = int(np.searchsorted(self.starts, start))
         self.n_queries = self.starts.size
 
-    def _regroup(self) -> bool:
-        """Bring the rows of each query together, as the reader does, and return whether any rows
-        were apart."""
-        _, first, inverse = np.unique(self.ids, return_index=True, return_inverse=True)
-        begins, sizes = first[inverse], self.sizes  # first run of the query of each run
-        if np.array_equal(begins, np.arange(begins.size)):
-            return False
-        order, kept = np.argsort(np.repeat(begins, sizes), kind="stable"), np.sort(first)
-        self.labels, self.lines, self.hashes = (
-            self.labels[order],
-            self.lines[order],
-            self.hashes[order],
-        )
+    def _regroup(self) -> None:
+        """Bring the rows of each query together, as the reader does."""
+        _, first, query_of_run = np.unique(self.ids, return_index=True, return_inverse=True)
+        first_run_of_row = np.repeat(first[query_of_run], self.sizes)
+        order = np.argsort(first_run_of_row, kind="stable")
+        self.labels = self.labels[order]
+        self.lines = self.lines[order]
+        self.hashes = self.hashes[order]
         self.rows_of_cells = np.flatnonzero(order < self.cells.shape[0])
         self.cells = self.cells[order[self.rows_of_cells]]
-        sizes = np.bincount(begins, sizes)[kept].astype(np.int64)
-        self.starts, self.line, self.ids = np.cumsum(sizes) - sizes, self.line[kept], self.ids[kept]
-        self.names = {
-            new: self.names[old] for new, old in enumerate(kept.tolist()) if old in self.names
-        }
+        # Keep the first run of each query.
+        kept = np.sort(first)
+        self.starts = np.searchsorted(first_run_of_row[order], kept)
+        self.line = self.line[kept]
+        self.ids = self.ids[kept]
+        names = self.names
+        self.names = {new: names[old] for new, old in enumerate(kept.tolist()) if old in names}
         self.n_queries = kept.size
-        return True
-
-    def _check_sidecars(self) -> None:
-        """Record group sizes and weights that contradict the files, where this shows in a single
-        file."""
-        for part, _, queries in self.spans():
-            sizes, weights = self.sizes[queries], part.weights_file
-            try:
-                if part.sizes_file is not None:
-                    check_sizes(part.sizes_file, sizes, part.name)
-                if weights is not None:
-                    weighted(
-                        weights,
-                        read_weights(weights, int(sizes.sum())),
-                        QueryIndex.from_sizes(sizes),
-                    )
-            except FileFormatError as error:
-                self.broken.append(error)
 
     # Results for the checks -----------------------------------------------------------------------
 
@@ -271,11 +240,12 @@ class Profile(Totals):
         )
 
     @property
-    def varying(self) -> npt.NDArray[np.bool_]:
+    def varying(self) -> BoolArray:
         """Whether each examined feature has two different values. Absent means 0, and missing is a
         separate value."""
         absent = np.where(self.stored + self.missing == self.n_rows, np.nan, np.float32(0.0))
-        low, high = np.fmin(self.smallest, absent), np.fmax(self.largest, absent)
+        low = np.fmin(self.smallest, absent)
+        high = np.fmax(self.largest, absent)
         number = (self.missing < self.n_rows) & ((low != high) | (self.missing > 0))
         return np.asarray(number[self.examined])
 

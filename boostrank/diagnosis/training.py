@@ -99,9 +99,11 @@ def with_refusal(findings: Findings, profiles: Sequence[Profile]) -> Findings:
             plan = resolve(options, train_set, valid)
             check(replace(plan.trainings[0], starts_linear=False))
     except FileFormatError as error:
-        where, reason = (error.file, error.line, error.column), error.reason
+        where = error.file, error.line, error.column
+        reason = error.reason
     except InputError as error:
-        where, reason = (used[0].parts[0].name, 0, 0), str(error)
+        where = used[0].parts[0].name, 0, 0
+        reason = str(error)
     else:
         return findings
     # Put the refusal first, as nothing trains before it is mended.

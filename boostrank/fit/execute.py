@@ -62,8 +62,7 @@ def used_columns(plan: Plan) -> Int64Array | None:
     refers to columns.
     """
     data, engine, columns = plan.train_set, plan.engine, plan.trainings[0].columns
-    has_columns = data.categories or data.candidates is not None or columns.kinds
-    if has_columns or plan.init_model is not None or not engine.grows_trees:
+    if data.categories or columns.kinds or plan.init_model is not None or not engine.grows_trees:
         return None
     if not plan.collective.is_alone:  # the rows of other workers may have other columns
         return None

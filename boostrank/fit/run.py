@@ -402,10 +402,7 @@ def _identify(training: Training, booster: Any) -> dict[str, Any]:
         "train": train_set.hashes,
         "valid": valid,
     }
-    identity |= training.columns.record
-    if training.columns.kinds and train_set.candidates is not None:
-        identity["candidates"] = train_set.candidates.data.fingerprint
-    return identity
+    return identity | training.columns.record
 
 
 def _versions(engine: Backend) -> dict[str, str]:

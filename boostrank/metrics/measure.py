@@ -6,7 +6,7 @@ import contextlib
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import pairwise
@@ -14,7 +14,7 @@ from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, DataError, ParameterError
@@ -22,7 +22,14 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.params import Registry
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_step
+from boostrank.core.types import (
+    Array,
+    BoolArray,
+    Float64Array,
+    Int64Array,
+    as_numbers,
+    check_in_step,
+)
 from boostrank.kernels.metric import (
     TIES,
     WHOLE_LIST,
@@ -37,7 +44,7 @@ from boostrank.kernels.metric import (
 METRICS: Registry[MetricSpec] = Registry("boostrank.metrics", "metric")
 """The metrics, each in a file of its own."""
 
-Names = Sequence[str] | npt.NDArray[Any]
+Names = Sequence[str] | Array
 """Document names, one per row."""
 
 Function = Callable[..., Any]
@@ -158,14 +165,11 @@ class Metric:
 
     def evaluate(
         self,
-        labels: npt.ArrayLike,
-        scores: npt.ArrayLike,
-        queries: QueryIndex | npt.ArrayLike,
+        labels: ArrayLike,
+        scores: ArrayLike,
+        queries: QueryIndex | ArrayLike,
         conventions: Conventions | str = "default",
-        *,
-        docnos: Names | None = None,
-        threads: int | None = None,
-        seed: int = 0,
+        **options: Any,
     ) -> MetricResult:
         """Evaluate the metric at a single cut-off. The arguments are those of
         `boostrank.metrics.evaluate`.
@@ -179,10 +183,7 @@ class Metric:
                 f"{self} has several cut-offs; use boostrank.metrics.evaluate to measure all of"
                 " them"
             )
-        results = evaluate(
-            self, labels, scores, queries, conventions, docnos=docnos, threads=threads, seed=seed
-        )
-        return results[self.names[0]]
+        return evaluate(self, labels, scores, queries, conventions, **options)[self.names[0]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,9 +219,9 @@ class MetricResult:
 
 def evaluate(
     metrics: Metrics,
-    labels: npt.ArrayLike,
-    scores: npt.ArrayLike,
-    queries: QueryIndex | npt.ArrayLike,
+    labels: ArrayLike,
+    scores: ArrayLike,
+    queries: QueryIndex | ArrayLike,
     conventions: Conventions | str = "default",
     *,
     docnos: Names | None = None,
@@ -262,8 +263,8 @@ class _Bound:
     metric: Metric
     work: MetricPass | None  # None for a function
     divisors: Float64Array  # [Q, p]
-    empty: npt.NDArray[np.bool_]  # [Q]
-    counted: npt.NDArray[np.bool_]  # [Q]
+    empty: BoolArray  # [Q]
+    counted: BoolArray  # [Q]
     weights: Float64Array  # [Q], 0 where not counted, sums to 1
     weight: float  # total of the included queries
 
@@ -276,18 +277,13 @@ class _Bound:
     def per_query(self, values: Float64Array) -> Float64Array:
         return np.where(self.counted, values, np.nan)
 
-    def restricted_to(self, counted: npt.NDArray[np.bool_], queries: QueryIndex) -> _Bound:
+    def restricted_to(self, counted: BoolArray, queries: QueryIndex) -> _Bound:
         """Return the metric over the queries that count."""
         weights = np.where(counted, queries.each_weight, 0.0)
         weight = float(weights.sum())
         if weight:
             weights = weights / weight
         return replace(self, counted=counted, weights=weights, weight=weight)
-
-    def columns(self) -> list[tuple[str, int]]:
-        increasing = sorted(self.metric.cutoffs)
-        at = [increasing.index(k) for k in self.metric.cutoffs] or [0]
-        return list(zip(self.metric.names, at, strict=True))
 
 
 class BoundMetrics:
@@ -308,8 +304,8 @@ class BoundMetrics:
     def __init__(
         self,
         metrics: Metrics,
-        labels: npt.ArrayLike,
-        queries: QueryIndex | npt.ArrayLike,
+        labels: ArrayLike,
+        queries: QueryIndex | ArrayLike,
         conventions: Conventions | str = "default",
         threads: int | None = None,
         *,
@@ -345,7 +341,9 @@ class BoundMetrics:
                 )
             rank = np.unique(names, return_inverse=True)[1] if names.size else np.zeros(0, np.int64)
             self._rows = np.lexsort((-rank, queries.of_rows())).astype(np.int64)
-        self._labels, self._partial, self._judged = y, partial, judged
+        self._labels = y
+        self._partial = partial
+        self._judged = judged
         self._grades: dict[
             Grades, Float64Array
         ] = {}  # shared by metrics to save 8 bytes per document
@@ -362,18 +360,14 @@ class BoundMetrics:
         return tuple(name for metric in self.metrics for name in metric.names)
 
     def _bind(self, metric: Metric) -> _Bound:
-        queries, conventions, everything = (
-            self.queries,
-            self.conventions,
-            np.ones(len(self.queries), dtype=bool),
-        )
-        unweighted = _Bound(
-            metric, None, np.ones((len(queries), 1)), ~everything, everything, np.zeros(0), 0.0
-        )
+        queries = self.queries
+        conventions = self.conventions
+        counted = np.ones(len(queries), dtype=bool)
+        nothing = np.zeros(0)
         if metric.function is not None:
             with queries.naming_rows():
                 empty = totals(relevance(self._labels, conventions), queries.ptr) <= 0.0
-            return replace(unweighted, empty=empty)
+            return _Bound(metric, None, nothing, empty, counted, nothing, 0.0)
         # Grade the documents once for all metrics that grade alike.
         spec = metric.spec
         cutoffs = np.array(sorted(metric.cutoffs) or [WHOLE_LIST], dtype=np.int64)
@@ -382,9 +376,11 @@ class BoundMetrics:
                 grades = spec.grades(self._labels, conventions)
             self._grades[spec.grades] = grades if self._rows is None else grades[self._rows]
         grades = self._grades[spec.grades]
-        pool, ptr = grades, queries.ptr
+        pool = grades
+        ptr = queries.ptr
         if self._judged is not None and spec.ratio:
-            pool, ptr = spec.grades(self._judged[0], conventions), self._judged[1].ptr
+            pool = spec.grades(self._judged[0], conventions)
+            ptr = self._judged[1].ptr
         total = totals(pool, ptr)
         if not np.isfinite(total).all():
             q = int(np.flatnonzero(~np.isfinite(total))[0])
@@ -392,11 +388,10 @@ class BoundMetrics:
         # Leave out the queries that the conventions exclude.
         work = MetricPass(spec.kernel, grades, spec.weights(queries.longest, conventions), cutoffs)
         empty = total <= 0.0
-        counted = everything
         if conventions.empty_for(spec.name) == "exclude":
-            counted = counted & ~empty
+            counted &= ~empty
         if conventions.single == "exclude":
-            counted = counted & (queries.sizes != 1)
+            counted &= queries.sizes != 1
         if not counted.any() and not self._partial:
             raise DataError(
                 f"{metric}: none of the {len(queries)} queries is included ({int(empty.sum())} have"
@@ -404,79 +399,73 @@ class BoundMetrics:
                 f" conventions: {conventions.describe()}"
             )
         divisors = spec.divisors(pool, ptr, cutoffs, conventions)
-        return replace(unweighted, work=work, divisors=divisors, empty=empty).restricted_to(
-            counted, queries
-        )
+        bound = _Bound(metric, work, divisors, empty, counted, nothing, 0.0)
+        return bound.restricted_to(counted, queries)
 
-    def values(self, scores: npt.ArrayLike) -> dict[str, float]:
+    def values(self, scores: ArrayLike) -> dict[str, float]:
         """Return the mean of every metric at every cut-off. The errors are those of `evaluate`."""
         return {name: bound.mean(values) for name, bound, values in self._columns(scores)}
 
-    def sums(self, scores: npt.ArrayLike) -> dict[str, tuple[float, float]]:
+    def sums(self, scores: ArrayLike) -> dict[str, tuple[float, float]]:
         """Return the weighted sum over the included queries and their total weight, for every
         metric and cut-off.
 
         The mean over several parts of a data set is the total of the sums divided by the total of
         the weights.
         """
-        columns = self._columns(scores)
         return {
             name: (bound.mean(values) * bound.weight, bound.weight)
-            for name, bound, values in columns
+            for name, bound, values in self._columns(scores)
         }
 
-    def per_query(self, scores: npt.ArrayLike) -> dict[str, Float64Array]:
+    def per_query(self, scores: ArrayLike) -> dict[str, Float64Array]:
         """Return the values per query, float64[Q], for every metric and cut-off, with NaN for
         excluded queries.
         """
         return {name: bound.per_query(values) for name, bound, values in self._columns(scores)}
 
-    def _columns(self, scores: npt.ArrayLike) -> Iterator[tuple[str, _Bound, Float64Array]]:
-        """Yield the name, the metric and the values per query, float64[Q], for every metric and
+    def results(self, scores: ArrayLike, *, seed: int = 0) -> dict[str, MetricResult]:
+        """Return the full result for every metric and cut-off, as `evaluate` does."""
+        columns = self._columns(scores)
+        # Metrics over the same queries share resamples.
+        columns_of_queries: dict[bytes, list[int]] = {}
+        for i, (_, bound, _) in enumerate(columns):
+            columns_of_queries.setdefault(bound.counted.tobytes(), []).append(i)
+        ends = np.empty((2, len(columns)))
+        for same in columns_of_queries.values():
+            bound = columns[same[0]][1]
+            values = np.stack([columns[i][2][bound.counted] for i in same], axis=1)
+            ends[:, same] = bootstrap_intervals(values, bound.weights[bound.counted], seed=seed)
+        single = int((self.queries.sizes == 1).sum())
+        return {
+            name: MetricResult(
+                name=name,
+                mean=bound.mean(values),
+                low=low,
+                high=high,
+                queries=int(bound.counted.sum()),
+                empty=int(bound.empty.sum()),
+                single=single,
+                per_query=bound.per_query(values),
+            )
+            for (name, bound, values), (low, high) in zip(columns, ends.T.tolist(), strict=True)
+        }
+
+    def _columns(self, scores: ArrayLike) -> list[tuple[str, _Bound, Float64Array]]:
+        """Return the name, the metric and the values per query, float64[Q], for every metric and
         cut-off.
         """
+        columns = []
         for bound, values in self._measure(scores):
-            for name, c in bound.columns():
-                yield name, bound, values[:, c]
+            cutoffs = bound.metric.cutoffs or (WHOLE_LIST,)
+            by_cutoff = dict(zip(sorted(cutoffs), values.T, strict=True))
+            columns += [
+                (name, bound, by_cutoff[k])
+                for name, k in zip(bound.metric.names, cutoffs, strict=True)
+            ]
+        return columns
 
-    def results(self, scores: npt.ArrayLike, *, seed: int = 0) -> dict[str, MetricResult]:
-        """Return the full result for every metric and cut-off, as `evaluate` does."""
-        out: dict[str, MetricResult] = {}
-        measured = self._measure(scores)
-        for (bound, values), (low, high) in zip(
-            measured, self._intervals(measured, seed), strict=True
-        ):
-            for name, c in bound.columns():
-                out[name] = MetricResult(
-                    name=name,
-                    mean=bound.mean(values[:, c]),
-                    low=float(low[c]),
-                    high=float(high[c]),
-                    queries=int(bound.counted.sum()),
-                    empty=int(bound.empty.sum()),
-                    single=int((self.queries.sizes == 1).sum()),
-                    per_query=bound.per_query(values[:, c]),
-                )
-        return out
-
-    def _intervals(
-        self, measured: Sequence[tuple[_Bound, Float64Array]], seed: int
-    ) -> list[Float64Array]:
-        """Return the interval ends of every metric, float64[2, p]. Metrics over the same queries
-        share resamples.
-        """
-        ends: dict[int, Float64Array] = {}
-        counted = [bound.counted.tobytes() for bound, _ in measured]
-        for same in dict.fromkeys(counted):
-            members = [i for i, queries in enumerate(counted) if queries == same]
-            first = measured[members[0]][0]
-            values = np.concatenate([measured[i][1][first.counted] for i in members], axis=1)
-            low, high = bootstrap_intervals(values, first.weights[first.counted], seed=seed)
-            cuts = np.cumsum([measured[i][1].shape[1] for i in members])[:-1]
-            ends |= dict(zip(members, np.split(np.stack([low, high]), cuts, axis=1), strict=True))
-        return [ends[i] for i in range(len(measured))]
-
-    def _measure(self, scores: npt.ArrayLike) -> list[tuple[_Bound, Float64Array]]:
+    def _measure(self, scores: ArrayLike) -> list[tuple[_Bound, Float64Array]]:
         """Return each metric over the queries that count, and its values per query, float64[Q,
         p].
         """
@@ -495,21 +484,16 @@ class BoundMetrics:
                 " ranked"
             )
         in_order = s if self._rows is None else s[self._rows]
-        work, ties = (
-            [bound.work for bound in self._bound if bound.work is not None],
-            TIES[self.conventions.ties],
-        )
-        sums = iter(
-            measure(
-                work, in_order, self._labels, self.queries.ptr, ties=ties, threads=self._threads
-            )
-        )
+        work = [bound.work for bound in self._bound if bound.work is not None]
+        how: Any = {"ties": TIES[self.conventions.ties], "threads": self._threads}
+        sums = iter(measure(work, in_order, self._labels, self.queries.ptr, **how))
         out = []
         for bound in self._bound:
             if bound.work is None:
                 out.append(self._of_function(bound, s))
                 continue
-            spec, total = bound.metric.spec, next(sums)
+            spec = bound.metric.spec
+            total = next(sums)
             values = np.divide(
                 total, bound.divisors, out=np.zeros_like(total), where=bound.divisors > 0.0
             )
@@ -526,7 +510,9 @@ class BoundMetrics:
         """Return a function over the queries for which it is not NaN, and its values, float64[Q,
         1].
         """
-        metric, queries, values = bound.metric, self.queries, np.full(len(self.queries), np.nan)
+        metric = bound.metric
+        queries = self.queries
+        values = np.full(len(self.queries), np.nan)
         assert metric.function is not None
         labels, scores = self._labels.copy(), scores.copy()  # the function may sort them in place
         where = "all queries"
@@ -607,7 +593,7 @@ def measures_a_query(function: Any) -> bool:
         return False
 
 
-def _writable(values: npt.ArrayLike) -> Float64Array:
+def _writable(values: ArrayLike) -> Float64Array:
     """Return a contiguous array, float64[N], copied if read-only, because compiled code requires
     writable arrays.
     """

@@ -109,15 +109,13 @@ def cap_trees(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
     if trees_after(1) > trees:
         raise _too_few(trees, TreeCounts(start, trees_after(1) - start))
     rounds = next(n for n in range(max(best_rounds), 0, -1) if trees_after(n) <= trees)
-    return [cut_model(model, rounds) for model in models]
-
-
-def cut_model(model: RankingModel, rounds: int) -> RankingModel:
-    """Limit the number of rounds that a model uses in prediction."""
-    if model.best_iteration <= rounds:
-        return model
-    summary = None if model.summary is None else replace(model.summary, best_round=rounds)
-    return model.altered(best_rounds=rounds, summary=summary)
+    limited = []
+    for model in models:
+        if model.best_iteration > rounds:
+            summary = model.summary and replace(model.summary, best_round=rounds)
+            model = model.altered(best_rounds=rounds, summary=summary)
+        limited.append(model)
+    return limited
 
 
 def count_trees(model: RankingModel) -> int:

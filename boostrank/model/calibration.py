@@ -58,19 +58,26 @@ def reliability(
     seed: int = 0,
 ) -> Reliability:
     """Compare predictions with grades in bins that contain about the same number of documents."""
-    group, query_of_row = _groups(predictions, bins), queries.of_rows()
-    n_groups, n_drawn = int(group.max()) + 1, min(len(queries), _MOST_RESAMPLED)
-    cell, weights = query_of_row % n_drawn * n_groups + group, queries.each_weight[query_of_row]
-    group_sums = (
-        np.bincount(cell, weights * values, n_drawn * n_groups)
-        for values in (np.ones(grades.size), predictions, grades)
+    group = _groups(predictions, bins)
+    query_of_row = queries.of_rows()
+    n_groups = int(group.max()) + 1
+    n_drawn = min(len(queries), _MOST_RESAMPLED)
+    cell = query_of_row % n_drawn * n_groups + group
+    weights = queries.each_weight[query_of_row]
+    # Sum weights, predictions and grades by (group of queries, bin), and resample the sums.
+    columns = np.hstack(
+        [
+            np.bincount(cell, weights * values, n_drawn * n_groups).reshape(n_drawn, n_groups)
+            for values in (np.ones(grades.size), predictions, grades)
+        ],
+        dtype=np.float64,
     )
-    columns = np.hstack([sums.reshape(n_drawn, n_groups) for sums in group_sums], dtype=np.float64)
     sums = np.vstack([columns.sum(axis=0), resampled_sums(columns, resamples=RESAMPLES, seed=seed)])
     weight, predicted, observed = np.split(sums, 3, axis=1)
     means = np.divide(
         observed, weight, out=np.tile(observed[0] / weight[0], (len(sums), 1)), where=weight > 0.0
     )
+    # The first row is of all queries, the others of the resamples.
     errors = np.abs(observed - predicted).sum(axis=1) / weight.sum(axis=1)
     low, high = expanded_interval(means[1:], n_drawn)
     error_interval = expanded_interval(errors[1:], n_drawn)
@@ -120,7 +127,9 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
     data = ranker.check_features(data)
     _check_unseen(ranker, data)
     queries = data.queries
-    grades, query_of_row, n_queries = data.labels, queries.of_rows(), len(queries)
+    grades = data.labels
+    query_of_row = queries.of_rows()
+    n_queries = len(queries)
     if n_queries < 2:
         raise DataError(f"{_NO_RELATION}pass several queries")
     if not np.ptp(grades):
@@ -129,9 +138,11 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
     weights = queries.each_weight[query_of_row]
     # Predict each fold of queries by the map and the mean grade of the other folds.
     fold = (np.random.default_rng(0).permutation(n_queries) % min(_FOLDS, n_queries))[query_of_row]
-    held_out, mean_grades = np.empty(scores.size), np.empty(scores.size)
+    held_out = np.empty(scores.size)
+    mean_grades = np.empty(scores.size)
     for in_fold in (fold == held_out_fold for held_out_fold in np.unique(fold)):
-        fitted_grades, fitted_weights = grades[~in_fold], weights[~in_fold]
+        fitted_grades = grades[~in_fold]
+        fitted_weights = weights[~in_fold]
         calibration = _fit(scores[~in_fold], fitted_grades, fitted_weights)
         held_out[in_fold] = calibrated_scores(calibration, scores[in_fold])
         mean_grades[in_fold] = np.average(fitted_grades, weights=fitted_weights)
@@ -141,17 +152,9 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
         raise DataError(
             f"{_NO_RELATION}on queries left out of the fit, the mean grade predicts as well"
         )
-    by_query = _share_between_queries(grades, weights, query_of_row, n_queries)
     if n_queries < _FEW_QUERIES:
         warn_user(
             f"{n_queries} queries are few, so the map may be wrong: pass {_FEW_QUERIES} or more",
-            DataWarning,
-        )
-    if by_query > explained:
-        warn_user(
-            f"the query explains {by_query:.0%} of the variance of grades, the calibrated score"
-            f" {explained:.0%}: do not compare calibrated scores of single documents between"
-            " queries",
             DataWarning,
         )
     record = _fit(scores, grades, weights) | CalibrationRecord(
@@ -161,7 +164,6 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
         error=list(reliability(held_out, grades, queries).error),
         uncalibrated_error=reliability(scores, grades, queries).error[0],
         explained=explained,
-        explained_by_query=by_query,
     )
     return ranker.altered(info=ranker.info | {"calibration": record})
 
@@ -180,28 +182,12 @@ def _check_unseen(ranker: RankingModel, data: RankingDataset) -> None:
     training_files = {
         os.path.abspath(name) for record in training_records for name in record.get("files", ())
     }
-    if trained_files := [
-        name for name in data.provenance.files if os.path.abspath(name) in training_files
-    ]:
-        warn_user(
-            f"{trained_files[0]}: training read this file; scores are too good for the same"
-            " queries",
-            DataWarning,
-        )
-
-
-def _share_between_queries(
-    grades: Float64Array, weights: Float64Array, query_of_row: Int64Array, n_queries: int
-) -> float:
-    """Return the share of the variance of grades between queries, corrected for their number."""
-    query_weights = np.maximum(np.bincount(query_of_row, weights, n_queries), 1e-300)
-    mean = np.bincount(query_of_row, weights * grades, n_queries) / query_weights
-    within_queries = weights @ (grades - mean[query_of_row]) ** 2
-    overall = weights @ (grades - np.average(grades, weights=weights)) ** 2
-    return max(
-        0.0,
-        1.0 - float(within_queries / overall) * (grades.size - 1) / max(1, grades.size - n_queries),
-    )
+    for name in data.provenance.files:
+        if os.path.abspath(name) in training_files:
+            warn_user(
+                f"{name}: training read this file; scores are too good for the same queries",
+                DataWarning,
+            )
 
 
 def _fit(scores: Float64Array, grades: Float64Array, weights: Float64Array) -> CalibrationRecord:

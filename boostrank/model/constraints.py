@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from boostrank.core.types import Int64Array, ParamValues
+from boostrank.core.types import Float64Array, Int64Array, ParamValues
 from boostrank.engines.base import Backend, Booster
 from boostrank.engines.trees import Trees
 from boostrank.kernels.forest import NAN_LEFT, Forest
@@ -75,28 +75,46 @@ def first_mixture(trees: Trees, groups: Sequence[frozenset[int]]) -> frozenset[i
     return frozenset()
 
 
-_Box = dict[int, "_Interval"]
-"""The documents that reach a node, by feature."""
+_LOW, _HIGH, _MISSING = range(3)
+"""Rows of a box, float64[3, d], of the documents that reach a node: low < value <= high for each
+feature, or a missing value if the third number is 1.
+"""
+
+
+class _Leaf(NamedTuple):
+    """The value of a leaf, and the box of the documents that reach it."""
+
+    value: float
+    box: Float64Array
 
 
 def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None:
+    """Return the first feature below a root whose split breaks its direction, or None."""
     broken_features: list[int] = []
 
-    def leaves(child: int, box: _Box) -> list[_Leaf]:
+    def find_leaves(child: int, box: Float64Array) -> list[_Leaf]:
         if child < 0:
-            return [_Leaf(box, float(forest.value[~child]))]
-        halves = _halves(forest, child, box)
-        left = leaves(int(forest.left[child]), halves[0])
-        right = leaves(int(forest.right[child]), halves[1])
+            return [_Leaf(float(forest.value[~child]), box)]
+        # Divide the box. Categories do not restrict it.
         feature = int(forest.feature[child])
+        left_box = box.copy()
+        right_box = box.copy()
+        if not forest.categorical[child]:
+            threshold = np.fmax(forest.threshold[child], -np.inf)  # no number is below NaN
+            left_box[_HIGH, feature] = min(box[_HIGH, feature], threshold)
+            right_box[_LOW, feature] = max(box[_LOW, feature], threshold)
+            box_without_missing = right_box if forest.kind[child] & NAN_LEFT else left_box
+            box_without_missing[_MISSING, feature] = 0.0
+        left = find_leaves(int(forest.left[child]), left_box)
+        right = find_leaves(int(forest.right[child]), right_box)
         sign = int(direction[feature])
-        if sign and not broken_features:
-            is_broken = forest.categorical[child] or _crosses(left, right, sign, feature)
-            if is_broken:
-                broken_features.append(feature)
+        may_break = sign and not broken_features
+        if may_break and (forest.categorical[child] or _crosses(left, right, sign, feature)):
+            broken_features.append(feature)
         return left + right
 
-    leaves(root, {})
+    everything = np.repeat([[-np.inf], [np.inf], [1.0]], direction.size, axis=1)
+    find_leaves(root, everything)
     return broken_features[0] if broken_features else None
 
 
@@ -104,53 +122,15 @@ def _crosses(left: Sequence[_Leaf], right: Sequence[_Leaf], sign: int, feature: 
     """Return True if a left leaf exceeds a right leaf and documents that differ only in the feature
     can reach both.
     """
-    if max(sign * value for _, value in left) <= min(sign * value for _, value in right):
-        return False
-    return any(
-        sign * low > sign * high and _meet(box, other_box, feature)
-        for box, low in left
-        for other_box, high in right
-    )
-
-
-class _Leaf(NamedTuple):
-    """The documents that reach a leaf, and its value."""
-
-    box: _Box
-    value: float
-
-
-class _Interval(NamedTuple):
-    """The values of a feature that reach a node: low < value <= high, or a missing value."""
-
-    low: float = -np.inf
-    high: float = np.inf
-    missing: bool = True
-
-    def meets(self, other: _Interval) -> bool:
-        """Return whether a value is in both intervals."""
-        overlap = max(self.low, other.low) < min(self.high, other.high)
-        return overlap or (self.missing and other.missing)
-
-
-def _halves(forest: Forest, node: int, box: _Box) -> tuple[_Box, _Box]:
-    """Split a box at a node into those of its left and right child."""
-    if forest.categorical[node]:  # categories do not restrict the box
-        return box, box
-    feature, threshold = int(forest.feature[node]), float(forest.threshold[node])
-    threshold = -np.inf if np.isnan(threshold) else threshold  # no number is below it
-    low, high, missing = box.get(feature, _Interval())
-    goes_left = bool(forest.kind[node] & NAN_LEFT)
-    left = _Interval(low, min(high, threshold), missing and goes_left)
-    right = _Interval(max(low, threshold), high, missing and not goes_left)
-    return {**box, feature: left}, {**box, feature: right}
-
-
-def _meet(box: _Box, other: _Box, feature: int) -> bool:
-    """Return True if the boxes can contain two documents that differ only in the value of this
-    feature.
-    """
-    shared = box.keys() & other.keys() - {feature}
-    if not all(box[name].meets(other[name]) for name in shared):
-        return False
-    return all(interval.low < interval.high for interval in (box[feature], other[feature]))
+    least = min(sign * leaf.value for leaf in right)
+    for value, box in left:
+        if sign * value <= least:
+            continue
+        lower_leaves = [leaf.box for leaf in right if sign * leaf.value < sign * value]
+        low, high, missing = np.stack(lower_leaves, axis=1)
+        meets = np.maximum(box[_LOW], low) < np.minimum(box[_HIGH], high)
+        meets |= box[_MISSING] * missing > 0.0
+        meets[:, feature] = low[:, feature] < high[:, feature]
+        if box[_LOW, feature] < box[_HIGH, feature] and meets.all(axis=1).any():
+            return True
+    return False

@@ -22,12 +22,12 @@ import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import convert
 
 from boostrank.core.errors import ModelError, ParameterError, TrainingError
-from boostrank.core.files import record_path, write_atomically
+from boostrank.core.files import AnyPath, record_path, write_atomically
 from boostrank.engines import parse_model
 from boostrank.engines.trees import refuse
 from boostrank.records import READABLE_SINCE, SCHEMA_VERSION, Seal, from_json
@@ -38,13 +38,14 @@ MAX_SIDECAR_BYTES = 2**28
 _PIECE_BYTES = 2**23
 
 
-def sidecar_path(path: str | os.PathLike[str]) -> Path:
+def sidecar_path(path: AnyPath) -> Path:
     """Return `model.txt.meta.json` for `model.txt`.
 
     For a symbolic link, the sidecar is next to the link's target, which saving replaces, or else
     next to the link.
     """
-    record_file, linked = Path(record_path(path)), Path(f"{os.fspath(path)}{_SUFFIX}")
+    record_file = Path(record_path(path))
+    linked = Path(f"{os.fspath(path)}{_SUFFIX}")
     return record_file if os.path.lexists(record_file) or not os.path.lexists(linked) else linked
 
 
@@ -56,7 +57,7 @@ def content_sha256(data: bytes) -> str:
 _OTHER_FORMATS = ".ubj .bin .pkl .pickle .joblib .cbm .onnx .pmml .zip .gz".split()
 
 
-def check_ending(path: str | os.PathLike[str]) -> None:
+def check_ending(path: AnyPath) -> None:
     """Raise an error if the path has the extension of another format."""
     ending = Path(path).suffix.lower()
     if ending in _OTHER_FORMATS:
@@ -66,9 +67,7 @@ def check_ending(path: str | os.PathLike[str]) -> None:
         )
 
 
-def write_model_files(
-    path: str | os.PathLike[str], body: bytes, sidecar: Mapping[str, Any]
-) -> None:
+def write_model_files(path: AnyPath, body: bytes, sidecar: Mapping[str, Any]) -> None:
     """Write a model and its sidecar, or raise TrainingError. Errors and crashes leave the old pair
     of files or the new.
 
@@ -111,15 +110,10 @@ def write_model_files(
         write_atomically(record_file, record)
 
 
-class ModelFiles(NamedTuple):
-    """The contents of a model file and of its sidecar, or None if there is none."""
-
-    body: bytes
-    sidecar: dict[str, Any] | None
-
-
-def read_model_files(path: str | os.PathLike[str]) -> ModelFiles:
-    """Read and check a model and its sidecar, or raise ModelError with the file and reason."""
+def read_model_files(path: AnyPath) -> tuple[bytes, dict[str, Any] | None]:
+    """Read and check a model and its sidecar (None if there is none), or raise ModelError with the
+    file and reason.
+    """
     body = read_file(Path(path), MAX_MODEL_BYTES)
     record_file = sidecar_path(path)
     sidecar = _open_sidecar(record_file, body) if os.path.lexists(record_file) else None
@@ -127,12 +121,10 @@ def read_model_files(path: str | os.PathLike[str]) -> ModelFiles:
         parse_model(body)
     except ModelError as error:
         raise ModelError(f"{os.fspath(path)}: {error}") from None
-    return ModelFiles(body, sidecar)
+    return body, sidecar
 
 
 def _sealed(sidecar: Mapping[str, Any], seal: Mapping[str, Any]) -> bytes:
-    if "file" in sidecar:
-        raise ValueError("the sidecar's key 'file' is taken by the checksums")
     content = {"file": dict(seal), **sidecar}
     content["file"]["checksum"] = _checksum(content)
     return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()
@@ -185,7 +177,7 @@ def _open_sidecar(record_file: Path, body: bytes) -> dict[str, Any] | None:
     raise ModelError(f"{model}: {mismatch}: the file was changed, truncated or damaged; {remedy}")
 
 
-def read_file(path: Path, limit: int | None = None) -> bytes:
+def read_file(path: Path, limit: int = sys.maxsize) -> bytes:
     """Read a regular file that has at most `limit` bytes."""
     try:
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -194,12 +186,13 @@ def read_file(path: Path, limit: int | None = None) -> bytes:
             refuse(
                 not stat.S_ISREG(status.st_mode), f"{path}: not an ordinary file: write it to one"
             )
-            if limit is not None and status.st_size > limit:
+            if status.st_size > limit:
                 raise ModelError(
                     f"{path}: {status.st_size} bytes, more than the {limit} that are read"
                 )
             # Read in pieces, because a single read of `limit` bytes would allocate all of them.
-            pieces, remaining = [], sys.maxsize if limit is None else limit
+            pieces = []
+            remaining = limit
             while piece := file.read(min(_PIECE_BYTES, remaining)):
                 pieces.append(piece)
                 remaining -= len(piece)

@@ -71,7 +71,8 @@ class WithinQuery:
     of: Sequence[str | int] | str | None = None
 
     def __post_init__(self) -> None:
-        kinds, of = _words(self.kinds), self.of
+        kinds = _words(self.kinds)
+        of = self.of
         for kind in kinds:
             if kind not in KINDS:
                 raise ParameterError(
@@ -182,8 +183,14 @@ class ModelColumns:
         Raises:
             ParameterError: if features cannot be used, or the continued model has other columns.
         """
-        names, requested = data.feature_names, WithinQuery.of_options(options)
+        names = data.feature_names
+        requested = WithinQuery.of_options(options)
         before = None if continued is None else replace(continued, features=names)
+        if "clicks" in data.provenance.options and (requested or (before and before.kinds)):
+            raise ParameterError(
+                "columns within queries need all documents of a query, but training on clicks"
+                " leaves out those never shown: remove within_query"
+            )
         if requested is None:
             return before or cls(names)
         columns = requested.columns(names, data.provenance.index_base, unsplittable)
@@ -233,7 +240,8 @@ class ModelColumns:
         """
         if not self.kinds:
             return values
-        d, sources = len(self.features), self.sources
+        d = len(self.features)
+        sources = self.sources
         merged = np.delete(values, np.s_[d : d + len(sources)], axis=-1)
         for i, source in enumerate(sources):
             merged[..., source] += values[..., d + i]
@@ -252,16 +260,12 @@ class ModelColumns:
         for n_features in range(max(fewest, 1), len(names)):
             column_of_name = {name: i for i, name in enumerate(engine_names(names[:n_features]))}
             pairs = [(match[1], match[2]) for match in matches[n_features:] if match]
-            kinds = tuple(dict.fromkeys(kind for kind, _ in pairs))
-            source_names = [name for kind, name in pairs if kind == kinds[0]]
-            if pairs == [(kind, name) for kind in kinds for name in source_names] and all(
-                name in column_of_name for name in source_names
-            ):
-                return cls(
-                    tuple(names[:n_features]),
-                    kinds,
-                    tuple(column_of_name[name] for name in source_names),
-                )
+            kinds, sources = [tuple(dict.fromkeys(part)) for part in zip(*pairs, strict=True)]
+            if column_of_name.keys() >= {*sources}:
+                of = tuple(column_of_name[source] for source in sources)
+                columns = cls(tuple(names[:n_features]), kinds, of)
+                if columns.names == tuple(names):
+                    return columns
         return cls(tuple(names))
 
     def dataset(self, data: RankingDataset, threads: int) -> RankingDataset:
@@ -270,56 +274,27 @@ class ModelColumns:
             return data
         features = data.features
         parent = whole_of(features)
-        if (
-            parent is not None
-        ):  # compute the columns once for all parts, because they depend on one query
+        if parent is not None:  # compute the columns once for all parts, which have whole queries
             if parent.wider is None or parent.wider.data.feature_names != self.names:
                 parent.wider = Whole(self.dataset(parent.data, threads))
             features = parent.wider.view(features.rows)
         else:
-            features = self.of_data(data, threads)
-        return replace(data, features=features, feature_names=self.names, candidates=None)
-
-    def of_data(self, data: RankingDataset, threads: int) -> Features:
-        """Return a data set's rows with the added columns, which are computed over all candidate
-        documents.
-        """
-        if not self.kinds:
-            return data.features
-        if data.candidates is None:
-            return self.rows(data.features, data.queries, threads)
-        all_candidates, rows = data.candidates.data, data.candidates.rows
-        if data.on_disk:
-            rows_within = RowsWithin(
-                all_candidates.features, all_candidates.queries, self, threads
-            ).take(rows)
-            rows_within.watch = data.features.watch
-            return rows_within
-        all_candidates = all_candidates.with_features(
-            data.feature_names, whose="these documents", categories=data.categories
-        )
-        query_of_row = np.searchsorted(all_candidates.queries.ptr, rows, side="right") - 1
-        chosen_queries, position = np.unique(query_of_row, return_inverse=True)
-        queries, taken_rows = all_candidates.queries.take(chosen_queries)
-        features = all_candidates.features
-        if taken_rows.size < all_candidates.n_documents:
-            features = features[taken_rows]
-        return self.rows(features, queries, threads)[
-            queries.ptr[position] + rows - all_candidates.queries.ptr[query_of_row]
-        ]
+            features = self.rows(data.features, data.queries, threads)
+        return replace(data, features=features, feature_names=self.names)
 
     def rows(self, features: Features, queries: QueryIndex, threads: int) -> Features:
         """Append the m columns to float32[N, d], dense, CSR or on disk, or raise DataError if
         memory is too small.
         """
+        if not self.kinds:
+            return features
         if is_on_disk(features):
             return RowsWithin(features, queries, self, threads)
         is_sparse = sparse.issparse(features)
-        (n_rows, n_features) = features.shape
         n_added = len(self.added)
-        to_dense = not is_sparse or (
-            "rank" in self.kinds and n_added >= n_features
-        )  # ranks have few zeros
+        n_rows, n_features = features.shape
+        # Ranks have few zeros.
+        to_dense = not is_sparse or ("rank" in self.kinds and n_added >= n_features)
         size = 4 * n_rows * (n_features + n_added) if to_dense else 8 * n_rows * n_added
         if size > _LITTLE_BYTES and size > free_memory():
             raise DataError(
@@ -328,7 +303,8 @@ class ModelColumns:
                 " WithinQuery(of=...))"
             )
         width = n_features + n_added if to_dense else 0
-        filled, sources = np.empty((n_rows, width), np.float32), np.array(self.of, np.int64)
+        filled = np.empty((n_rows, width), np.float32)
+        sources = np.array(self.of, np.int64)
         if not is_sparse:
             fill_within_queries(features, sources, self.kinds, queries.ptr, filled, threads)
             return filled
@@ -337,14 +313,17 @@ class ModelColumns:
         for first_query, last_query in queries.blocks(
             max(1, _NUMBERS_AT_A_TIME // (n_features + n_added))
         ):
-            start, stop = int(queries.ptr[first_query]), int(queries.ptr[last_query])
-            block, ptr = features[start:stop], queries.ptr[first_query : last_query + 1] - start
+            start = int(queries.ptr[first_query])
+            stop = int(queries.ptr[last_query])
+            block = features[start:stop]
+            ptr = queries.ptr[first_query : last_query + 1] - start
             if to_dense:
                 fill_within_queries(
                     block.toarray(), sources, self.kinds, ptr, filled[start:stop], threads
                 )
                 continue
-            dense, columns = block[:, sources].toarray(), np.arange(sources.size)
+            dense = block[:, sources].toarray()
+            columns = np.arange(sources.size)
             added = np.empty((stop - start, n_added), np.float32)
             fill_within_queries(dense, columns, self.kinds, ptr, added, threads)
             added_blocks.append(sparse.csr_matrix(added))
@@ -372,7 +351,9 @@ class RowsWithin(Rows):
         self._columns = columns
         self._threads = threads
         self.shape = (stored.shape[0], len(columns.names))
-        self.is_sparse, self.external, self.watch = stored.is_sparse, stored.external, stored.watch
+        self.is_sparse = stored.is_sparse
+        self.external = stored.external
+        self.watch = stored.watch
 
     @property
     def store(self) -> Any:
@@ -385,28 +366,19 @@ class RowsWithin(Rows):
             row_numbers = np.arange(*rows.indices(len(self)))
         else:
             row_numbers = np.asarray(rows, np.int64)
+        # Compute the columns of whole queries, and choose the rows.
         ptr = self._queries.ptr
         query_of_row = np.searchsorted(ptr, row_numbers, side="right") - 1
-        chosen_queries = np.unique(query_of_row)
+        chosen_queries, position = np.unique(query_of_row, return_inverse=True)
         queries, query_rows = self._queries.take(chosen_queries)
-        is_contiguous = query_rows.size and query_rows[-1] - query_rows[0] + 1 == query_rows.size
-        if is_contiguous:
-            features = self._stored[int(query_rows[0]) : int(query_rows[-1]) + 1]
-        else:
-            features = self._stored[query_rows]
-        computed = self._columns.rows(features, queries, self._threads)
-        if is_contiguous and isinstance(rows, slice) and row_numbers.size == query_rows.size:
-            return computed
-        return computed[
-            queries.ptr[np.searchsorted(chosen_queries, query_of_row)]
-            + row_numbers
-            - ptr[query_of_row]
-        ]
+        computed = self._columns.rows(self._stored[query_rows], queries, self._threads)
+        return computed[queries.ptr[position] + row_numbers - ptr[query_of_row]]
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
         """Yield (first row, rows) in order, with a few megabytes of whole queries at a time."""
         for first_query, last_query in self._queries.blocks(
             max(1, _NUMBERS_AT_A_TIME // max(1, self.shape[1]))
         ):
-            start, stop = int(self._queries.ptr[first_query]), int(self._queries.ptr[last_query])
+            start = int(self._queries.ptr[first_query])
+            stop = int(self._queries.ptr[last_query])
             yield start, self[start:stop]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -21,9 +21,9 @@ from boostrank.core.errors import (
     ParameterError,
     warn_user,
 )
+from boostrank.core.files import AnyPath
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex, checked_ids, ids_of_rows, query_numbers
-from boostrank.core.text import small_table
 from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.arrays import as_features, default_feature_names, queries_of_sizes
 from boostrank.data.categories import Categories, read_record, say_no_codes
@@ -165,19 +165,6 @@ class RankingModel:
         name = self.info.objective_name or "unknown objective"
         return f"RankingModel({self.backend}, {name}, {self._size}, {self.n_features} features)"
 
-    def _repr_html_(self) -> str:
-        names = ", ".join(self.feature_names[:8]) + (", …" if self.n_features > 8 else "")
-        rows: list[tuple[str, Any]] = [
-            ("objective", self.info.objective_name or "unknown"),
-            ("size", self._size),
-            ("features", f"{self.n_features:,}: {names}"),
-        ]
-        rows += [
-            (name, ", ".join(f"{metric} {value:.4f}" for metric, value in values.items()))
-            for name, values in self.best_score.items()
-        ]
-        return small_table(f"RankingModel ({self.backend})", rows)
-
     @property
     def _size(self) -> str:
         if self.info.averaged:
@@ -206,7 +193,8 @@ class RankingModel:
         model computes from them, if there are any (`columns.added`).
         """
         columns = ModelColumns(self._booster.feature_names)
-        real, recorded = self.info.feature_names, self.info.within_query
+        real = self.info.feature_names
+        recorded = self.info.within_query
         # Without a sidecar, detect them by the names of the booster's features.
         if recorded["kinds"] if recorded else not real:
             columns = ModelColumns.from_names(columns.features)
@@ -346,7 +334,8 @@ class RankingModel:
         if pred_leaf and pred_contrib:
             raise ParameterError("pred_leaf and pred_contrib exclude each other: pass one of them")
         # Find the rounds to use.
-        all_rounds, last_round = self._booster.rounds, self._rounds(num_iteration)
+        all_rounds = self._booster.rounds
+        last_round = self._rounds(num_iteration)
         first_round = min(max(0, start_iteration), all_rounds)
         if first_round:
             last_round = all_rounds
@@ -359,10 +348,9 @@ class RankingModel:
             leaves = self._each_row(LEAVES, data, last_round, threads, width).astype(np.int32)
             first_tree = counts.after(first_round) if first_round else 0
             return leaves[:, first_tree:]  # type: ignore[return-value]
-        output = self._rows_worth(data, last_round, threads, by_feature=pred_contrib)
-        if first_round:
-            output = output - self._rows_worth(data, first_round, threads, by_feature=pred_contrib)
-        return output
+        compute = self._contributions if pred_contrib else partial(self._each_row, SCORES)
+        output = compute(data, last_round, threads)
+        return output - compute(data, first_round, threads) if first_round else output
 
     def contributions(self, data: Any, **options: Any) -> Float64Array:
         """Compute the contribution of each feature to each score, using TreeSHAP for trees.
@@ -379,15 +367,10 @@ class RankingModel:
         """
         return self.predict(data, pred_contrib=True, **options)
 
-    def _rows_worth(
-        self, data: Any, rounds: int, threads: int | None, by_feature: bool
-    ) -> Float64Array:
-        if not by_feature:
-            return self._each_row(SCORES, data, rounds, threads)
+    def _contributions(self, data: Any, rounds: int, threads: int | None) -> Float64Array:
         width = len(self.column_names) + 1
-        return self.columns.sum_by_feature(
-            self._each_row(CONTRIBUTIONS, data, rounds, threads, width)
-        )
+        by_column = self._each_row(CONTRIBUTIONS, data, rounds, threads, width)
+        return self.columns.sum_by_feature(by_column)
 
     def over_columns(self, data: D) -> tuple[RankingModel, D]:
         """Return an equivalent model whose features are the `column_names`, and the data with these
@@ -448,8 +431,8 @@ class RankingModel:
         rows = self._rows(data)
         if qid is not None:
             ids_of_rows(qid, rows.shape[0])
-        elif (n_rows := queries_of_sizes(group, rows.shape[0]).n_documents) != rows.shape[0]:
-            raise DataError(f"group has {n_rows:,} rows, the data have {rows.shape[0]:,}")
+        else:
+            queries_of_sizes(group, rows.shape[0])
         if self.scores_rows_alone:
             return rows
         names = self.feature_names if rows.shape[1] == self.n_features else None
@@ -484,7 +467,8 @@ class RankingModel:
         Raises:
             DataError: if the features are different, or are numbered from a different base.
         """
-        base, model_base = data.provenance.index_base, self.info.index_base
+        base = data.provenance.index_base
+        model_base = self.info.index_base
         if None not in (base, model_base) and base != model_base:
             raise DataError(
                 f"the files of the model number features from {model_base}, but this file numbers"
@@ -494,7 +478,8 @@ class RankingModel:
 
     def _features(self, data: Any, threads: int) -> Any:
         if isinstance(data, RankingDataset):
-            return self.columns.of_data(self.check_features(data), threads)
+            data = self.check_features(data)
+            return self.columns.rows(data.features, data.queries, threads)
         features = self._rows(data)
         if features.shape[1] != self.n_features:
             raise DataError(
@@ -511,21 +496,16 @@ class RankingModel:
         """Return the features in an array, or the model's columns in a table."""
         if isinstance(data, np.ndarray) or sparse.issparse(data):
             rows = as_features(data)
-            if (
-                self.categories
-                and isinstance(rows, np.ndarray)
-                and rows.shape[1] == self.n_features
-            ):
-                say_no_codes(
-                    rows, self.feature_names, categories=self.categories, whose="the model"
-                )
+            if isinstance(rows, np.ndarray) and rows.shape[1] == self.n_features:
+                say_no_codes(rows, self.feature_names, self.categories, "the model")
             return rows
         from boostrank.data.frames import as_frame, names_of, read_table
 
         table = as_frame(data)
         if table is None:
             return self._rows(np.asarray(as_features(data)))
-        columns, names = names_of(table), self.feature_names
+        columns = names_of(table)
+        names = self.feature_names
         if not set(columns) & set(names) and names == default_feature_names(len(names)):
             raise DataError(
                 f"the table has column names, but the model does not ({names[0]}, ...): pass an"
@@ -557,13 +537,13 @@ class RankingModel:
             ids = queries_of_sizes(group, scores.size).of_rows()
         else:
             raise DataError("rank needs queries: pass qid or group, or a RankingDataset")
-        by_query, ranks = np.argsort(ids, kind="stable"), np.empty(ids.size, np.int64)
-        ranks[by_query] = QueryIndex.from_sizes(np.unique(ids, return_counts=True)[1]).ranks(
-            scores[by_query]
-        )
+        by_query = np.argsort(ids, kind="stable")
+        ranks = np.empty(ids.size, np.int64)
+        queries = QueryIndex.from_sizes(np.bincount(ids))
+        ranks[by_query] = queries.ranks(scores[by_query])
         return ranks
 
-    def save(self, path: str | PathLike[str], *, num_iteration: int | None = None) -> None:
+    def save(self, path: AnyPath, *, num_iteration: int | None = None) -> None:
         """Write the model file, which the engine can read without boostrank, and its record, whole
         or not at all.
 
@@ -636,9 +616,7 @@ class RankingModel:
         trees = self._engine.format.trees(parsed, len(self.column_names))
         return TreeCounts(int(getattr(parsed, "start_trees", 0)), trees.count)
 
-    def save_model(
-        self, filename: str | PathLike[str], num_iteration: int | None = None
-    ) -> RankingModel:
+    def save_model(self, filename: AnyPath, num_iteration: int | None = None) -> RankingModel:
         """Save the model like `save`, under LightGBM's name."""
         self.save(filename, num_iteration=num_iteration)
         return self
@@ -651,7 +629,7 @@ class RankingModel:
             )
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> RankingModel:
+    def load(cls, path: AnyPath) -> RankingModel:
         """Load a model file of boostrank, LightGBM or XGBoost, or a model that another program
         serves: Solr, Elasticsearch, the learning-to-rank plugins, RankLib, or a JSON dump of
         LightGBM or XGBoost. Models of other programs score as those do.
@@ -701,7 +679,9 @@ def calibrated_scores(record: CalibrationRecord | None, scores: Float64Array) ->
             "the model is not calibrated: use boostrank.calibrate(model, data) with unseen queries"
         )
     distinct, rank_of_score = np.unique(scores, return_inverse=True)
-    mean_scores, values, (lowest, highest) = record["scores"], record["values"], record["ends"]
+    mean_scores = record["scores"]
+    values = record["values"]
+    lowest, highest = record["ends"]
     grades = np.interp(distinct, mean_scores, values)
     # Beyond the known scores, approach the extreme grades, half of the way at ten times their
     # range.

@@ -12,13 +12,12 @@ import codecs
 import contextlib
 import csv
 import io
-import json
 import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +53,7 @@ _ODD = np.array(
 _HEAD = 1024
 _COLUMNS = ("qid", "doc_id", "score")
 _JSON = (".json", ".jsonl", ".ndjson")
-_UNWRITTEN = {".json", ".tsv", ".tab", ".feather", ".arrow", ".xlsx", ".gz", ".bz2", ".xz", ".zst"}
+_UNWRITTEN = ".json .jsonl .ndjson .tsv .tab .feather .arrow .xlsx .gz .bz2 .xz .zst".split()
 
 
 def scores_of_files(
@@ -84,7 +83,8 @@ def scores_of_files(
         columns = None
         work = partial(model.predict, num_iteration=num_iteration, threads=threads)
     else:
-        columns, work = scorer.columns, scorer.scores
+        columns = scorer.columns
+        work = scorer.scores
     return _finite(pieces_of_files(source, work, columns=columns, threads=threads, **options))
 
 
@@ -119,24 +119,19 @@ def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) ->
     """Create rows, float32[n, d], with values at and next to the thresholds, zeros and missing
     values.
     """
-    rng, linear_start = np.random.default_rng(0), forest.start
+    rng = np.random.default_rng(0)
+    start_bounds = {feature: curve.bounds for feature, curve in forest.start or ()}
     rows = np.zeros((_PROOF_ROWS, n_features), np.float32)
     for column in columns.tolist():
-        thresholds = [forest.threshold[forest.feature == column], np.zeros(1)]
-        if linear_start is not None:
-            thresholds.append(
-                linear_start.bounds[
-                    np.repeat(linear_start.feature == column, np.diff(linear_start.ptr))
-                ]
-            )
+        thresholds = forest.threshold[forest.feature == column]
         with np.errstate(over="ignore"):
-            values = np.concatenate(thresholds).astype(np.float32)
+            values = np.append(thresholds, [0.0, *start_bounds.get(column, ())]).astype(np.float32)
         values = rng.choice(values[np.isfinite(values)], _PROOF_ROWS)
         neighbours = [values, np.nextafter(values, -np.inf), np.nextafter(values, np.inf)]
         values = np.choose(rng.integers(0, 3, _PROOF_ROWS), neighbours)
         # Mix in zeros, subnormals, infinities and missing values.
-        is_odd, odd_values = rng.random(_PROOF_ROWS) < 0.1, rng.choice(_ODD, _PROOF_ROWS)
-        rows[:, column] = np.where(is_odd, odd_values, values)
+        is_odd = rng.random(_PROOF_ROWS) < 0.1
+        rows[:, column] = np.where(is_odd, rng.choice(_ODD, _PROOF_ROWS), values)
     return rows
 
 
@@ -147,22 +142,22 @@ def has_names(path: str) -> bool:
     ending = os.path.splitext(path)[1].lower()
     if ending in _UNWRITTEN:
         raise InputError(
-            f"{path}: scores are not written as {ending}; end the name in .csv, .jsonl or .parquet,"
-            " or in .txt for one score per line"
+            f"{path}: scores are not written as {ending}; end the name in .csv or .parquet, or in"
+            " .txt for one score per line"
         )
-    return ending in (".csv", ".jsonl", ".parquet")
+    return ending in (".csv", ".parquet")
 
 
 def write_scores(path: str, pieces: Iterable[Any]) -> None:
-    """Write scores atomically, one per line, or as CSV, JSON lines or Parquet depending on the file
-    extension.
+    """Write scores atomically, one per line, or as CSV or Parquet depending on the file extension.
 
     Tables have a column `score`, and the columns `qid` and `doc_id` if the data have them.
 
     Args:
         pieces: float64[n] or text, or `boostrank.files.assemble.Named` for tables.
     """
-    ending, writer = os.path.splitext(path)[1].lower(), None
+    ending = os.path.splitext(path)[1].lower()
+    writer = None
     with replacing(path, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:
         for piece in pieces:
             if isinstance(piece, bytes):
@@ -171,28 +166,22 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
             if not has_names(path):
                 file.write(score_text(piece))
                 continue
-            qids, names = [None if column is None else column.tolist() for column in piece[1:]]
             # A table has the columns that the data name.
-            by_name = dict(zip(_COLUMNS, (qids, names, piece.values.tolist()), strict=True))
-            columns = {name: values for name, values in by_name.items() if values is not None}
+            arrays = zip(_COLUMNS, (piece.qids, piece.document_names, piece.values), strict=True)
+            columns = {name: array.tolist() for name, array in arrays if array is not None}
             if ending == ".parquet":
-                if qids is not None:
-                    columns["qid"] = list(map(str, qids))
+                if "qid" in columns:
+                    columns["qid"] = list(map(str, columns["qid"]))
                 table = arrow().table(columns)
                 writer = writer or arrow(".parquet").ParquetWriter(file, table.schema)
                 writer.write_table(table)
                 continue
-            rows, text = zip(*columns.values(), strict=True), io.StringIO()
-            if ending == ".csv":
-                lines = csv.writer(text, lineterminator="\n")
-                if writer is None:
-                    lines.writerow(columns)
-                lines.writerows(rows)
-                writer = lines
-            else:
-                text.writelines(
-                    json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows
-                )
+            text = io.StringIO()
+            lines = csv.writer(text, lineterminator="\n")
+            if writer is None:
+                lines.writerow(columns)
+            lines.writerows(zip(*columns.values(), strict=True))
+            writer = lines
             file.write(text.getvalue().encode())
         if ending == ".parquet" and writer is not None:
             writer.close()
@@ -208,7 +197,7 @@ def load_ranker(path: str) -> RankingModel | None:
     head = _beginning(path)
     if not head:
         raise FileFormatError("the file is empty: expected a model or scores", file=path)
-    if head[:1].isdigit() or head[:1] in (b"+", b"-", b".") or head[:3].lower() in (b"nan", b"inf"):
+    if re.match(rb"[\d+.-]|nan|inf", head, re.IGNORECASE):
         return None
     return None if columns_of(path, alone=False) else RankingModel.load(path)
 
@@ -270,26 +259,20 @@ def read_scores(path: str, data: RankingDataset) -> Float64Array:
             blank lines only at the end. Rows that name a query and a document may have any order.
     """
     if columns_of(path, alone=False):
-        return read_logged(path, data).scores
+        return read_logged(path, data)[0]
     lines = _lines_of(path)
     kind = foreign_kind("\n".join(lines[:9]).encode("utf-8", "replace"))
     if kind is not None:
         raise FileFormatError(f"not one score per line: {kind}", file=path, line=1)
     rows = DocumentRows(path, lines=list(range(1, len(lines) + 1)))
-    return _match_rows(rows, [line.strip() for line in lines], data).scores
-
-
-class LoggedScores(NamedTuple):
-    """Scores, float64[N], in input order, and half a unit of each last digit."""
-
-    scores: Float64Array
-    half_unit: Float64Array
+    return np.array(_match_rows(rows, [line.strip() for line in lines], data), np.float64)
 
 
 def read_logged(
     path: str, data: RankingDataset, column: str | None = None, more_files: Sequence[str] = ()
-) -> LoggedScores:
-    """Read scores another program logged.
+) -> tuple[Float64Array, Float64Array]:
+    """Read scores another program logged, float64[N], in input order, and half a unit of each last
+    digit.
 
     Numbers that all have the same number of decimals were rounded to that number. Otherwise, the
     longest number gives the number of significant digits.
@@ -304,7 +287,8 @@ def read_logged(
         FileFormatError: a row has no finite score, or the rows are not those of the data. The
             message has the line.
     """
-    rows, texts = DocumentRows(path), list[str]()
+    rows = DocumentRows(path)
+    texts = list[str]()
     rows.columns = columns_of(path, alone=False) if column is None else {"score": column}
     if rows.columns and not path.lower().endswith(_JSON):
         for file in (path, *more_files):
@@ -319,8 +303,9 @@ def read_logged(
             texts.append(cells.get("score", ""))
             rows.qids += [query_name(cells["qid"])] if "qid" in cells else []
             rows.names += [cells["id"]] if "id" in cells else []
-    matched = _match_rows(rows, texts, data)
-    return LoggedScores(matched.scores, _half_units(matched))
+    texts = _match_rows(rows, texts, data)
+    scores = np.array(texts, np.float64)
+    return scores, _half_units(scores, texts)
 
 
 def as_scores(scores: Any, data: RankingDataset, description: str) -> Float64Array:
@@ -334,7 +319,7 @@ def as_scores(scores: Any, data: RankingDataset, description: str) -> Float64Arr
         return as_numbers(scores, description)
     rows = read_rows(scores, run=True)
     rows.file = description
-    return _match_rows(rows, list(map(repr, rows.values.tolist())), data).scores
+    return np.array(_match_rows(rows, list(map(repr, rows.values.tolist())), data), np.float64)
 
 
 def _check_numbers(texts: Sequence[str], refuse: Callable[[int, str], Exception]) -> None:
@@ -345,36 +330,32 @@ def _check_numbers(texts: Sequence[str], refuse: Callable[[int, str], Exception]
             raise refuse(row, no_number(text))
 
 
-class _MatchedScores(NamedTuple):
-    """The score of each row of the data, in input order, and its text."""
-
-    scores: Float64Array
-    texts: list[str]
-
-
-def _match_rows(rows: DocumentRows, texts: list[str], data: RankingDataset) -> _MatchedScores:
-    """Return the score of each row of the data.
+def _match_rows(rows: DocumentRows, texts: Sequence[str], data: RankingDataset) -> list[str]:
+    """Return the text of the score of each row of the data, in input order.
 
     Rows that name documents are matched by name if no two rows of the data have the same names.
     Otherwise, row i is that of the data, and must have the same names.
     """
     _check_numbers(texts, rows.refuse)
-    # Compare the names that both the rows and the data have.
-    documents = _phrases(
-        "document", rows, role="id", of_rows=rows.names, data=data, ids=data.document_names
-    )
-    queries = _phrases(
-        "query", rows, role="qid", of_rows=rows.qids, data=data, ids=data.queries.row_ids()
-    )
-    all_phrases = [phrases for phrases in (documents, queries) if phrases is not None]
-    of_rows = [
-        " of ".join(names)
-        for names in zip(*(phrases.of_rows for phrases in all_phrases), strict=True)
-    ]
-    of_data = [
-        " of ".join(names)
-        for names in zip(*(phrases.of_data for phrases in all_phrases), strict=True)
-    ]
+    # Describe the rows of both by the names that both have, as in "document 'D7' of query '3'".
+    row_phrases = list[list[str]]()
+    data_phrases = list[list[str]]()
+    documents = False
+    for kind, role, names, ids in (
+        ("document", "id", rows.names, data.document_names),
+        ("query", "qid", rows.qids, data.queries.row_ids()),
+    ):
+        if ids is None or not names or len(names) != len(rows.lines):
+            continue
+        data_names = list(map(str, data.in_input_order(np.asarray(ids, object)).tolist()))
+        # A column `id` may number the rows, and `query` may have the words.
+        are_ids = rows.columns.get(role) not in ("id", "query") or {*data_names} & {*names}
+        if any(data_names) and are_ids:
+            row_phrases.append([f"{kind} {name!r}" for name in names])
+            data_phrases.append([f"{kind} {name!r}" for name in data_names])
+            documents = documents or role == "id"
+    of_rows = list(map(" of ".join, zip(*row_phrases, strict=True)))
+    of_data = list(map(" of ".join, zip(*data_phrases, strict=True)))
     order: Sequence[int] = range(len(texts))
     if documents and len(set(of_data)) == len(of_data):
         order = _order(rows, of_rows, of_data)
@@ -383,7 +364,7 @@ def _match_rows(rows: DocumentRows, texts: list[str], data: RankingDataset) -> _
             f"{len(texts):,} scores, but the data has {data.n_documents:,} rows", file=rows.file
         )
     else:
-        if documents is None and any(rows.names) and rows.columns.get("id") != "id":
+        if not documents and any(rows.names) and rows.columns.get("id") != "id":
             warn_user(
                 f"{rows.file}: the data name no documents, so the scores are taken in the order"
                 " of the rows; --id COLUMN, or comments in libsvm text, name them (in Python,"
@@ -397,35 +378,7 @@ def _match_rows(rows: DocumentRows, texts: list[str], data: RankingDataset) -> _
                     f"the score is for {row_name}, but data row {row + 1:,} is for {data_name}:"
                     " write the scores in the order of the data",
                 )
-    texts = [texts[i] for i in order]
-    return _MatchedScores(np.array(texts, np.float64), texts)
-
-
-class _Phrases(NamedTuple):
-    """The names of the rows of a file, and of the data, such as "document 'D7'"."""
-
-    of_rows: list[str]
-    of_data: list[str]
-
-
-def _phrases(
-    kind: str, rows: DocumentRows, role: str, of_rows: list[str], data: RankingDataset, ids: Any
-) -> _Phrases | None:
-    """Return the names in phrases, or None if the rows or the data have none.
-
-    A column `id` may number the rows, and `query` may have the words: they are names if any is in
-    the data.
-    """
-    if ids is None or not of_rows or len(of_rows) != len(rows.lines):
-        return None
-    of_data = list(map(str, data.in_input_order(np.asarray(ids, object)).tolist()))
-    if not any(of_data) or (
-        rows.columns.get(role) in ("id", "query") and not set(of_data) & set(of_rows)
-    ):
-        return None
-    return _Phrases(
-        [f"{kind} {name!r}" for name in of_rows], [f"{kind} {name!r}" for name in of_data]
-    )
+    return [texts[i] for i in order]
 
 
 def _order(rows: DocumentRows, of_rows: Sequence[str], of_data: Sequence[str]) -> Sequence[int]:
@@ -452,10 +405,9 @@ def _order(rows: DocumentRows, of_rows: Sequence[str], of_data: Sequence[str]) -
     return [row_of_name[name] for name in of_data]
 
 
-def _half_units(matched: _MatchedScores) -> Float64Array:
+def _half_units(scores: Float64Array, texts: Sequence[str]) -> Float64Array:
     """Return half a unit of the last digit of each score, float64[N]."""
     # Use the common number of decimals, or else the largest number of significant digits.
-    scores, texts = matched.scores, matched.texts
     mantissas = [re.split("[eE]", text.lstrip("+-"))[0].partition(".") for text in texts]
     decimals = {len(fraction) for _, _, fraction in mantissas}
     if len(decimals) == 1 and len(texts) > 1 and not any("e" in text.lower() for text in texts):
@@ -478,7 +430,8 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the number and the score of each line, with its query and document if JSON or the first
     line names them.
     """
-    path, lines = rows.file, _lines_of(rows.file)
+    path = rows.file
+    lines = _lines_of(rows.file)
     if lines[0].lstrip().startswith(("{", "[")):
         for line_number, value in json_of(path, lines[0].encode()):
             entries = value if isinstance(value, list) else [value]

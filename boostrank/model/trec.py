@@ -12,7 +12,6 @@ import numpy as np
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError, InputError, warn_user
 from boostrank.core.queries import QueryIndex
-from boostrank.core.text import count_of
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.judgements import Values, values_by_query
@@ -63,14 +62,9 @@ def _rows(pieces: Iterable[Any]) -> Iterator[tuple[str, str, float, float]]:
             raise InputError(
                 "a run needs query and document ids: use --id COLUMN, or comments in libsvm rows"
             )
-        float32_scores = piece.values.astype(np.float32).tolist()
-        yield from zip(
-            map(str, piece.qids),
-            map(str, piece.document_names),
-            piece.values.tolist(),
-            float32_scores,
-            strict=True,
-        )
+        scores = piece.values.tolist(), piece.values.astype(np.float32).tolist()
+        names = map(str, piece.qids), map(str, piece.document_names)
+        yield from zip(*names, *scores, strict=True)
 
 
 def data_of_runs(
@@ -98,12 +92,10 @@ def data_of_runs(
     judged = dict.fromkeys(chain.from_iterable(graded.values()))
     asked = [qid for qid in judged if all(qid in scores for scores in lists)]
     if not asked:
-        unjudged_runs = [scores for scores in lists if not scores.keys() & judged.keys()]
-        if not unjudged_runs:
-            raise DataError("no judged query is in all runs: pass runs of the same queries")
+        run = next((run for run in lists if not run.keys() & judged.keys()), lists[0])
         raise DataError(
-            f"no query in the run is judged: it has {next(iter(unjudged_runs[0]))}, the qrels have"
-            f" {next(iter(judged))}"
+            f"no judged query is in all runs: a run has {next(iter(run), 'none')}, the qrels have"
+            f" {next(iter(judged), 'none')}"
         )
     # Warn where names of documents cannot be those of the judgements.
     for run in lists:
@@ -127,7 +119,8 @@ def data_of_runs(
     grades = {judge: np.maximum(column(each), 0.0) for judge, each in graded.items()}
     labels = np.nan_to_num(next(iter(grades.values())))
     queries = QueryIndex(np.cumsum([0, *map(len, names)]), np.array(asked, object))
-    documents, features = list(chain(*names)), np.zeros((labels.size, 0), np.float32)
+    documents = list(chain(*names))
+    features = np.zeros((labels.size, 0), np.float32)
     data = RankingDataset(features, labels, queries, document_names=np.array(documents, object))
     return data, list(map(column, lists)), grades
 
@@ -146,7 +139,8 @@ def bind_run(
     Args:
         data, scores: see `data_of_runs`.
     """
-    rows, queries = np.flatnonzero(~np.isnan(scores)), data.queries
+    rows = np.flatnonzero(~np.isnan(scores))
+    queries = data.queries
     sizes = np.bincount(queries.of_rows()[rows], minlength=len(queries))
     bound = BoundMetrics(
         metrics,
@@ -164,15 +158,12 @@ def describe_left_out(run: Values, name: str, judged: Values) -> str:
     """Say which queries a run and the qrels do not share, or return "" if there are none."""
     missing = [qid for qid in judged if qid not in run]
     unjudged = [qid for qid in run if qid not in judged]
-    parts = [
-        f"{count_of(len(qids), noun, nouns)} {words}, such as {qids[0]}"
-        for qids, noun, nouns, words in (
-            (missing, "judged query", "judged queries", "without documents (0 in trec_eval -c)"),
-            (unjudged, "query", "queries", "without judgements"),
-        )
-        if qids
-    ]
-    return f"{name}: left out {' and '.join(parts)}" if parts else ""
+    parts = []
+    if missing:
+        parts.append(f"{len(missing):,} judged without documents (0 in trec_eval -c: {missing[0]})")
+    if unjudged:
+        parts.append(f"{len(unjudged):,} without judgements ({unjudged[0]})")
+    return f"{name}: queries left out: {', '.join(parts)}" if parts else ""
 
 
 def evaluate_run(
@@ -207,7 +198,6 @@ def evaluate_run(
     results = bound.results(listed)
     for name, result in results.items():
         by_query = dict(zip(data.queries.qid, result.per_query, strict=True))
-        results[name] = replace(
-            result, per_query=np.array([by_query.get(qid, np.nan) for qid in judged])
-        )
+        per_query = np.array([by_query.get(qid, np.nan) for qid in judged])
+        results[name] = replace(result, per_query=per_query)
     return results

@@ -17,7 +17,6 @@ from boostrank.clicks.simulate import simulate_clicks
 from boostrank.clicks.tables import read_clicks
 from boostrank.core.errors import InputError
 from boostrank.core.queries import QueryIndex
-from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel
 from boostrank.planning import Work
 from tests.cli.conftest import FEW, invoke, messages, refuse, sidecar, succeed
@@ -181,6 +180,7 @@ def test_comparing_by_clicks_is_the_exposure_dcg(folder: Path) -> None:
         (("--propensities", "p.json"), "--propensities is for --clicks"),
         (("--click-prior", "2"), "--click-prior is for --clicks"),
         (("--clicks", "--gain", "linear"), "--clicks and --gain cannot be used together"),
+        (("--clicks", "--within-query", "rank"), "--within-query cannot be used"),
         (("--clicks", "--click-prior", "-1"), "--click-prior"),
         (("--clicks", "--valid", "valid.txt"), r"valid.txt.clicks: no such file"),
         (("--clicks", "--propensities", "held.txt"), r"held.txt: not a file of propensities"),
@@ -221,15 +221,9 @@ def test_lists_that_never_varied_are_refused(folder: Path, tmp_path: Path) -> No
     assert "no better than chance" in compared.stderr
 
 
-@pytest.mark.parametrize(
-    ("backend", "route", "words"),
-    [
-        ("lightgbm", "bins", ("--within-query", "rank,best")),
-        ("xgboost", "external", ("--within-query", "zscore")),
-    ],
-)
+@pytest.mark.parametrize(("backend", "route"), [("lightgbm", "bins"), ("xgboost", "external")])
 def test_streamed_rows_give_the_bytes_of_rows_in_memory(
-    backend: str, route: str, words: tuple[str, ...], folder: Path
+    backend: str, route: str, folder: Path
 ) -> None:
     if backend == "xgboost":
         pytest.importorskip("xgboost")
@@ -248,7 +242,6 @@ def test_streamed_rows_give_the_bytes_of_rows_in_memory(
             "none",
             "--valid",
             folder / "held.txt",
-            *words,
             "-m",
             model,
             *FEW,
@@ -282,67 +275,6 @@ def test_the_gate_of_streamed_rows_is_of_a_sample(
         r"held out in 5 turns, from a sample of \d+ queries, as the rows stay on disk",
         result.stderr,
     )
-
-
-def test_columns_within_queries_are_of_all_documents_in_training_as_in_serving(
-    folder: Path, tmp_path: Path
-) -> None:
-    """The model is that of the same ranks, computed of all documents, as ordinary features."""
-    curve = ("--propensities", folder / "p.json", "--start", "none")
-    result = succeed(
-        "train",
-        folder / "train.txt",
-        "--clicks",
-        *curve,
-        "--within-query",
-        "rank",
-        "--of",
-        "2",
-        "-m",
-        tmp_path / "m.txt",
-        *FEW,
-    )
-    assert "exposure-DCG@10" in result.stderr
-    data = boostrank.read(folder / "train.txt")
-    rows = data.features.toarray() if data.is_sparse else data.features
-    ranks = np.full(data.n_documents, np.nan, np.float32)
-    for start, stop in zip(data.queries.ptr[:-1], data.queries.ptr[1:], strict=True):
-        present = start + np.flatnonzero(~np.isnan(rows[start:stop, 1]))
-        column = rows[present, 1]
-        below = (column[None, :] < column[:, None]).sum(axis=1) + 0.5 * (
-            (column[None, :] == column[:, None]).sum(axis=1) - 1
-        )
-        ranks[present] = below / (column.size - 1) if column.size > 1 else 0.5
-    wide = RankingDataset.from_arrays(
-        np.column_stack([rows, ranks]), data.labels, qid=data.queries.row_ids()
-    )
-    log = read_clicks(folder / "train.txt.clicks", data.n_documents)
-    train_set = log.training_set(data, Propensities.read(folder / "p.json"))
-    twin = boostrank.train(
-        {"objective": "auto", "gain": "linear", "num_leaves": 7, "num_threads": 1, "verbosity": -1},
-        log.training_set(wide, Propensities.read(folder / "p.json")),
-        4,
-        start="none",
-    )
-    model = RankingModel.load(tmp_path / "m.txt")
-    np.testing.assert_allclose(model.predict(data), twin.predict(wide), rtol=1e-12)
-    np.testing.assert_array_equal(model.predict(train_set), model.predict(data)[log.shown])
-    shown_alone = RankingDataset(train_set.features, train_set.labels, train_set.queries)
-    assert np.any(model.predict(shown_alone) != model.predict(train_set))
-
-
-def test_columns_of_folds_see_all_documents(folder: Path, tmp_path: Path) -> None:
-    common = (
-        "--clicks",
-        "--within-query",
-        "rank",
-        "--valid",
-        folder / "held.txt",
-        "-m",
-        tmp_path / "m.txt",
-        *FEW,
-    )
-    succeed("train", folder / "train.txt", "--folds", 3, *common)
 
 
 def test_few_queries_get_no_verdict_and_parameters_of_stopping_are_not_the_gates(
@@ -507,40 +439,3 @@ def test_a_log_counts_the_rows_of_a_file_whose_queries_are_in_pieces(
     assert outcomes[0][0] == outcomes[1][0]
     for text, other_text in zip(outcomes[0][1], outcomes[1][1], strict=True):
         assert text == other_text
-
-
-def test_a_report_on_clicks_in_columns_is_that_on_the_log(folder: Path, tmp_path: Path) -> None:
-    """A row for each document and position; a baseline's scores are of the rows."""
-    pytest.importorskip("altair", reason="the page's charts need the extra `report`")
-    data = boostrank.read(folder / "held.txt")
-    log = read_clicks(folder / "held.txt.clicks", data.n_documents)
-    X, ids = np.nan_to_num(np.asarray(data.features, float)), data.queries.row_ids()
-    names, scores = ["qid", "doc", "position", "shown", "clicks", *data.feature_names], []
-    lines = [",".join(names)]
-    for row in range(data.n_documents):
-        entries_of_row = np.flatnonzero(log.rows == row)
-        counts = [
-            (log.positions[i], log.impressions[i], log.clicks[i]) for i in entries_of_row
-        ] or [("", 0, 0)]
-        lines += [",".join(map(str, (ids[row], row, *entry, *X[row].tolist()))) for entry in counts]
-        scores += [str(X[row, 7])] * len(counts)
-    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
-    (tmp_path / "scores.txt").write_text("\n".join(scores) + "\n")
-    words = ("--click-columns", "position,shown,clicks,doc")
-    succeed("train", tmp_path / "t.csv", "--clicks", *words, "-m", tmp_path / "m.txt", *FEW)
-    common = ("--only", "clicks", "--json", "--threads", 1, "--clicks")
-    old = ("--baseline", tmp_path / "scores.txt")
-    reported = succeed("report", tmp_path / "m.txt", tmp_path / "t.csv", *common, *words, *old)
-    click_section = json.loads(reported.stdout)["clicks"]
-    assert (click_section["documents"], click_section["impressions"]) == (
-        data.n_documents,
-        log.impressions.sum(),
-    )
-    expected = estimate_propensities(log, data.queries)
-    np.testing.assert_allclose(click_section["propensities"]["examination"], expected.examination)
-    gains = np.nan_to_num(log.gains(expected, 0.0))
-    assert click_section["against"]["gate"]["old"] == pytest.approx(
-        dcg(gains, data.queries, X[:, 7])
-    )
-    refused = refuse("report", tmp_path / "m.txt", tmp_path / "t.csv", *common[:-1], *words)
-    assert "--click-columns is for" in refused.stderr

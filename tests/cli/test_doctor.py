@@ -177,33 +177,3 @@ def test_what_does_not_go_with_clicks_is_refused(
     arguments = [data / word if word.endswith(".txt") else word for word in words]
     done = refuse("doctor", data / "train.txt", "--clicks", *arguments)
     assert reason in done.stderr
-
-
-def test_clicks_in_columns_give_the_findings_of_the_log_beside(
-    rows: list[str], tmp_path: Path
-) -> None:
-    """A row for each document and position; labels are none, and rows count those of the table."""
-    pytest.importorskip("pyarrow", reason="tables need the extra `tables`")
-    path, log = tmp_path / "t.txt", []
-    path.write_text("".join(f"0 {row.split(' ', 1)[1]}" for row in rows))
-    lines = ["qid,doc,position,shown,clicks,size"]
-    for row, text in enumerate(rows):
-        clicks = {1: 5, 4: 20}
-        log += [f"{row + 1},{p},40,{n}" for p, n in clicks.items()]
-        lines += [f"{text.split()[1][4:]},d{row},{p},40,{n},{row}" for p, n in clicks.items()]
-    Path(f"{path}.clicks").write_text("\n".join([HEADER, *log]) + "\n")
-    table, columns = tmp_path / "t.csv", ("--click-columns", "position,shown,clicks,doc")
-    table.write_text("\n".join(lines) + "\n")
-    findings = json.loads(invoke("doctor", path, "--clicks", "--json").stdout)
-    beside = {finding["check"]: finding for finding in findings}
-    findings = json.loads(invoke("doctor", table, "--clicks", *columns, "--json").stdout)
-    inside = {finding["check"]: finding for finding in findings}
-    of_clicks = {name for name in beside if beside[name]["file"].endswith(".clicks")}
-    assert {"rising-click-rates"} <= of_clicks <= set(inside)
-    for name in of_clicks:
-        assert inside[name]["message"] == beside[name]["message"]
-    assert "duplicates" not in inside
-    refuse("doctor", table, *columns)  # without --clicks
-    table.write_text("\n".join([*lines, f"{rows[-1].split()[1][4:]},d,1,1,2,0"]) + "\n")
-    done = refuse("doctor", table, "--clicks", *columns)
-    assert f"{table}:{len(lines) + 1}: error: 2 clicks of 1 shown" in done.stdout

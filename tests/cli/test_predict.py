@@ -109,7 +109,7 @@ def test_scores_come_before_the_last_row_is_there(folder: Path) -> None:
     assert sum(map(len, scores)) == 41 * 300
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize("name", ["lgb", "linear"])  # scored while it is read, and as a whole
 def test_names_stand_beside_scores(folder: Path, tmp_path: Path, name: str, ending: str) -> None:
     lines = (folder / "train.txt").read_text().splitlines()
@@ -125,7 +125,6 @@ def test_names_stand_beside_scores(folder: Path, tmp_path: Path, name: str, endi
     succeed("predict", *options, "-o", path)
     read = {
         "csv": partial(pd.read_csv, float_precision="round_trip"),
-        "jsonl": partial(pd.read_json, lines=True, precise_float=True),
         "parquet": pd.read_parquet,
     }
     frame = read[ending](path)

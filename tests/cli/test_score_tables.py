@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import invoke, refuse, succeed
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_a_table_of_scores_is_a_ranker(
     model: Path, data: Path, tmp_path: Path, ending: str
 ) -> None:

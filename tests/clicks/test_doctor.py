@@ -133,7 +133,7 @@ def test_positions_to_which_nothing_moves(ask: Ask) -> None:
     at_4 = [(row, 4, LISTS, 9) for row in range(1, 9)]
     at_5 = [(row, 5, LISTS, 9) for row in range(9, 17)]
     findings = ask(mended + at_4 + at_5)
-    assert set(findings) == {"unmoved-positions", "short-impressions"}
+    assert set(findings) == {"unmoved-positions"}
     finding = findings["unmoved-positions"]
     assert (finding.severity, finding.count) == (Severity.WARNING, 2)
     assert "from position 4" in finding.message
@@ -149,45 +149,11 @@ def test_propensities_that_rest_on_nearly_nothing(ask: Ask) -> None:
     assert "from position 6" in findings["vague-positions"].message
 
 
-def test_few_impressions_are_a_warning(ask: Ask) -> None:
-    findings = ask(simulated(lists=2))
-    assert findings["few-impressions"].severity is Severity.WARNING
-    assert "shown 2 times" in findings["few-impressions"].message
-    assert "few-impressions" not in ask(simulated(lists=6))
-    once = [(ROWS - 8 + p, p, 1, int(p == 1)) for p in range(1, DEPTH + 1)]
-    findings = ask([e for e in simulated() if e[0] <= ROWS - 8] + once)
-    assert findings["single-impression-queries"].severity is Severity.NOTE
-    assert "1 of 60 queries" in findings["single-impression-queries"].message
-    assert ask(simulated(lists=1))["single-impression-queries"].severity is Severity.WARNING
-
-
 def test_documents_never_shown_are_counted(ask: Ask, tmp_path: Path) -> None:
     entries = [e for e in simulated() if e[0] > 16]
     assert ask(entries) == {}
     (never,) = look_at_clicks(tmp_path / "log", QUERIES)
     assert never.count == ROWS - len({row for row, *_ in entries})
-    assert ", including 2 whole queries" in never.message
-
-
-def test_impressions_that_fall_short_of_the_list(ask: Ask) -> None:
-    entries = simulated()
-    # Of query 2 position 3 has 7 impressions too few, of query 5 position 2 has none.
-    at = next(i for i, (row, p, n, _) in enumerate(entries) if 17 <= row <= 24 and p == 3 and n > 7)
-    row, p, n, c = entries[at]
-    short = [*entries[:at], (row, p, n - 7, min(c, n - 7)), *entries[at + 1 :]]
-    short = [e for e in short if not (41 <= e[0] <= 48 and e[1] == 2)]
-    findings = ask(short)
-    words = (
-        "in 2 of 60 queries",
-        f"{7 + LISTS} are missing",
-        f"qid 2 has {LISTS - 7} at position 3 and {LISTS} at",
-    )
-    expect_single(findings, "short-impressions", "note", 0, 2, *words)
-    many = ask([e for e in entries if e[1] != 2])
-    assert many["short-impressions"].severity is Severity.WARNING
-    assert "has 0 at position 2" in many["short-impressions"].message
-    # Lists that end early are no harm.
-    assert "short-impressions" not in ask([e for e in entries if e[0] > 80 or e[1] < 3])
 
 
 def test_click_rates_that_rise(ask: Ask) -> None:

@@ -53,16 +53,6 @@ def data() -> boostrank.RankingDataset:
     )
 
 
-def test_a_dataset_prints_as_html() -> None:
-    check(data(), "200", "0 to 2")
-
-
-def test_a_model_prints_as_html() -> None:
-    params = {"objective": "regression", "verbosity": -1, "num_threads": 1, "eval_at": 3}
-    model = boostrank.train(params, data(), 2, valid_sets=data(), valid_names=["valid"])
-    check(model, "regression", f"ndcg@3 {model.best_score['valid']['ndcg@3']:.4f}")
-
-
 def test_a_comparison_prints_as_html() -> None:
     rows = data()
     comparison = compare(rows.labels, np.arange(200.0), rows, fail_if="ndcg@10 < 0")

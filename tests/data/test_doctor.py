@@ -285,7 +285,7 @@ def test_dead_and_single_queries_are_counted_apart(tmp_path: Path) -> None:
     findings = {f.check: f for f in boostrank.doctor(path)}
     assert set(findings) == {"dead-queries", "single-document-queries"}
     assert (findings["dead-queries"].line, findings["dead-queries"].count) == (3, 2)
-    assert "2 of 5 queries (40%)" in findings["dead-queries"].message
+    assert "2 of 5 queries (40.0%)" in findings["dead-queries"].message
     assert findings["dead-queries"].severity is Severity.WARNING
     assert (
         findings["single-document-queries"].line,
@@ -348,7 +348,7 @@ def test_a_feature_that_is_the_label(ask: Any, clean: Lines) -> None:
         "label-copy",
         "warning",
         0,
-        "feature 39 equals",
+        "feature 39 ranks",
     )
 
 
@@ -361,7 +361,9 @@ def test_a_feature_that_orders_each_query_as_the_label_does(
         return round(sign * (label_of(line) + 0.9 * (i % 7) / 7) + shift, 3)
 
     direction = "falling" if sign < 0 else "rising"
-    expect_single(ask(with_feature(clean, copy, 39)), "label-copy", "warning", 0, direction, "100%")
+    expect_single(
+        ask(with_feature(clean, copy, 39)), "label-copy", "warning", 0, direction, "100.0%"
+    )
 
 
 def test_a_good_feature_is_not_a_copy(ask: Any, clean: Lines) -> None:
@@ -385,18 +387,18 @@ def test_constant_and_missing_features(ask: Any, clean: Lines) -> None:
         "constant-features",
         "note",
         0,
-        "feature 39 is the same",
+        "the same in every row: feature 39",
     )
     expect_single(
         ask(with_feature(clean, lambda line, i: "nan", 39)),
         "missing-features",
         "warning",
         0,
-        "feature 39 is missing",
+        "missing in every row: feature 39",
     )
     gap = with_feature(clean, lambda line, i: i % 11, 41)
     assert (
-        "features 39 and 40 are" in expect_single(ask(gap), "constant-features", "note", 0).message
+        "feature 39, feature 40" in expect_single(ask(gap), "constant-features", "note", 0).message
     )
 
 
@@ -406,7 +408,7 @@ def test_features_that_are_never_other_than_zero_count_as_constant(ask: Any, cle
         "constant-features",
         "note",
         0,
-        "features 39 and 40 are",
+        "feature 39, feature 40",
     )
 
 
@@ -417,12 +419,6 @@ def test_of_very_many_features_the_first_are_looked_at(
     assert whole.count == facts.MOST_FEATURES - 39
     monkeypatch.setattr(facts, "MOST_FEATURES", 39)
     assert ask(with_feature(clean, lambda line, i: 5 + i % 2, 3_000_000)) == {}
-
-
-def test_whole_numbers_beyond_those_of_float32(ask: Any, clean: Lines) -> None:
-    lines = with_feature(clean, lambda line, i: 1_700_000_000 + 1000 * i, 39)
-    expect_single(ask(lines), "coarse-values", "note", 0, "feature 39 is", "less than 128 apart")
-    assert ask(changed(lines, 4, lambda line: line.replace(" 39:17", " 39:0.17"))) == {}
 
 
 # Documents
@@ -472,15 +468,6 @@ def test_queries_in_both_sets(ask: Any, clean: Lines, later: Lines) -> None:
         "1 of 31 queries",
         "qid 0",
     )
-    renamed = [line.replace("qid:0 ", "qid:800000 ") for line in reversed(first[1:])]
-    finding = expect_single(
-        ask(clean, valid=[*later, *renamed]),
-        "leaked-documents",
-        "warning",
-        len(later) + 1,
-        "qid 800000",
-    )
-    assert "train.txt:1" in finding.message
     others = [line.replace("qid:70000 ", "qid:1 ") for line in later]
     expect_single(ask(clean, valid=others), "shared-ids", "warning", 1, "other documents")
 
@@ -529,19 +516,6 @@ def test_files_of_a_set_that_count_features_differently(
     assert "numbering" not in {f.check for f in boostrank.doctor(files, zero_based="true")}
 
 
-def test_a_feature_that_a_later_set_lost(ask: Any, clean: Lines, later: Lines) -> None:
-    def lost(line: str) -> str:
-        return " ".join(cell for cell in line.split() if not cell.startswith("3:")) + "\n"
-
-    expect_single(
-        ask(clean, valid=[lost(line) for line in later]),
-        "lost-features",
-        "warning",
-        0,
-        "feature 3 is",
-    )
-
-
 # How it reads
 # --------------------------------------------------------------------------------------------------------
 
@@ -584,7 +558,7 @@ def test_counts_are_those_of_comparing_everything_with_everything(tmp_path: Path
     assert findings["duplicates"].line == min(same) + 1
     assert findings["contradicting-duplicates"].count == len(contradicting)
     assert findings["contradicting-duplicates"].line == min(contradicting) + 1
-    assert findings["constant-features"].message.startswith("features 5 and 6 are")
+    assert findings["constant-features"].message.endswith("feature 5, feature 6")
 
 
 def test_queries_of_a_file_beside(data_root: Path) -> None:
@@ -599,7 +573,8 @@ def test_sizes_that_do_not_fit_are_told(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("".join(f"{i % 3} 1:{i + 1}\n" for i in range(12)))
     for sizes in ("2\n2\n", "2\n", "x\n12\n", "0\n12\n"):
         (tmp_path / "t.query").write_text(sizes)
-        assert "unreadable-file" in {f.check for f in boostrank.doctor(tmp_path / "t")}
+        checks = {finding.check for finding in boostrank.doctor(tmp_path / "t")}
+        assert checks & {"unreadable-file", "refused-data"}
     (tmp_path / "t.query").write_text("12\n")
     assert boostrank.doctor(tmp_path / "t") == []
     (tmp_path / "t.weight").write_text("1\n2\n")

@@ -663,7 +663,7 @@ def test_a_text_holds_numbers_where_the_categories_are_numbers(
         pa.table({"label": [1, 0], "qid": [1, 1], "year": years}), str(tmp_path / "t.feather")
     )
     train = boostrank.read(tmp_path / "t.feather")
-    with pytest.warns(DataWarning, match=r"1 value.* of a category .*\(1990.0\)"):
+    with pytest.warns(DataWarning, match=r"1 value.* 1990.0"):
         later = boostrank.read(
             write("label,qid,year\n1,7,2010\n1,7,2020.0\n1,7,1990\n1,7,\n"), like=train
         )

@@ -180,7 +180,7 @@ def test_categories_that_were_not_seen_are_missing_and_said(codes: RankingModel)
     gone[:5, 3] = np.nan
     for make_frame in LIBRARIES:
         frame = make_frame(COLUMNS | {"kind": strange}, (*KINDS, "teal", "mauve", "grey"))
-        message = r"column 'kind' has 4 values of 2 categories .*the model.*'mauve', ...\)"
+        message = r"column 'kind' has 4 values of 2 categories .*the model.*'mauve'"
         for rows in (frame, as_data(frame)):
             with pytest.warns(DataWarning, match=message):
                 scores = model.predict(rows)
@@ -237,7 +237,7 @@ def test_numbers_as_categories_go_by_value_in_other_libraries() -> None:
     raw = pl.DataFrame({"shop": shop, "x": X[:, 0]})  # whose column a data set takes for numbers
     for rows in (as_data(raw), raw.to_numpy()):
         message = (
-            r"'shop' has 553 values \(\d+, ...\) that are not codes of the 5 categories of the"
+            r"'shop' has 553 values, such as \d+, .* codes of the 5 categories of the"
             r" model \(7, 17, .*\)"
         )
         with pytest.warns(DataWarning, match=message):

@@ -14,7 +14,6 @@ from scipy import sparse
 
 import boostrank
 from boostrank import (
-    Checkpoint,
     DataError,
     ParameterError,
     RankingDataset,
@@ -22,8 +21,8 @@ from boostrank import (
     WithinQuery,
     train,
 )
-from boostrank.clicks.log import some_documents
-from boostrank.data.rows import Candidates, Whole
+from boostrank.data.dataset import Provenance
+from boostrank.data.rows import Whole
 from boostrank.export.target import ExportError
 from boostrank.model.files import sidecar_path
 from boostrank.model.query_columns import ModelColumns, RowsWithin
@@ -156,72 +155,10 @@ def test_contributions_are_of_the_features_and_add_up(
     np.testing.assert_array_equal(plain.predict(wide), scores)
 
 
-def test_a_checkpoint_knows_the_candidates(tmp_path: Path) -> None:
-    """The columns within queries change with the candidates, so another training has others."""
-    rows = np.arange(0, TRAIN.n_documents, 2)
-    other = replace(TRAIN, features=np.nan_to_num(np.asarray(TRAIN.features)) + 1)
-
-    def interrupt(env: Any) -> None:
-        if env.iteration == 2:
-            raise KeyboardInterrupt
-
-    def fit(candidates: RankingDataset, **options: Any) -> RankingModel:
-        data = replace(some_documents(TRAIN, rows), candidates=Candidates(candidates, rows))
-        return train(PARAMS | OWN["lightgbm"], data, 5, within_query="rank", **options)
-
-    path = tmp_path / "checkpoint"
-    with pytest.raises(KeyboardInterrupt):
-        fit(TRAIN, checkpoint=Checkpoint(path, every=1), callbacks=[interrupt])
-    with pytest.raises(ParameterError, match="candidates"):
-        fit(other, checkpoint=Checkpoint(path, every=1, resume=True))
-    assert fit(TRAIN, checkpoint=Checkpoint(path, every=1, resume=True)).best_iteration == 5
-
-
-@pytest.mark.parametrize("is_sparse", [False, True])
-def test_some_documents_have_the_columns_of_all_candidates(is_sparse: bool) -> None:
-    """Whatever is made of a data set that has some documents, their columns are those among all of
-    their queries.
-    """
-    rng = np.random.default_rng(4)
-    X = rng.integers(0, 4, (60, 3)).astype(np.float32)
-    qid = np.repeat(np.arange(10), 6)
-    features = sparse.csr_matrix(X) if is_sparse else X
-    data = RankingDataset.from_arrays(features, rng.random(60), qid=qid)
-    rows = np.flatnonzero(rng.random(60) < 0.5)
-    part = replace(some_documents(data, rows), candidates=Candidates(data, rows))
-    columns = ModelColumns(data.feature_names, ("rank", "zscore", "best"), np.array([0, 2]))
-
-    def dense(features: Any) -> Any:
-        features = features[: features.shape[0]]
-        return features.toarray() if sparse.issparse(features) else features
-
-    wide = dense(columns.dataset(data, 1).features)
-    half = part.take([0, 3, 4])
-    for derived in (
-        part,
-        half,
-        part.take([5, 1]),
-        part.shuffled(rng),
-        part.redrawn(rng),
-        half.join(part.take([1, 2])),
-        Whole(part).part([2, 0]),
-        Whole(Whole(part).part([2, 0, 5])).part([1]),
-        part.take([]),
-    ):
-        assert derived.candidates is not None
-        candidates = derived.candidates.data
-        all_of_them = wide if candidates is data else dense(columns.dataset(candidates, 1).features)
-        np.testing.assert_array_equal(
-            dense(derived.features), dense(candidates.features)[derived.candidates.rows]
-        )
-        np.testing.assert_array_equal(
-            dense(columns.dataset(derived, 1).features), all_of_them[derived.candidates.rows]
-        )
-    joined = half.join(data.take([7]))
-    assert joined.candidates is not None
-    values = dense(columns.dataset(joined, 1).features)
-    np.testing.assert_array_equal(values[-6:], wide[42:48])
-    np.testing.assert_array_equal(values[: half.n_documents], wide[half.candidates.rows])
+def test_training_on_clicks_which_leaves_out_documents_is_refused() -> None:
+    clicked = replace(TRAIN, provenance=Provenance(options={"clicks": {}}))
+    with pytest.raises(ParameterError, match="within_query"):
+        train(PARAMS, clicked, 1, within_query="rank")
 
 
 @trees

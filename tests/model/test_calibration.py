@@ -85,7 +85,6 @@ def test_error_and_shares_are_of_queries_left_out(calibrated_model: boostrank.Ra
     values = calibrated_model.predict(fresh, calibrated=True)
     explained = 1.0 - np.var(fresh.labels - values) / np.var(fresh.labels)
     assert record["explained"] == pytest.approx(explained, abs=0.08)
-    assert record["explained_by_query"] < 0.05  # queries are alike
 
 
 def test_labels_of_two_grades_give_probabilities(model: boostrank.RankingModel) -> None:
@@ -148,13 +147,6 @@ def test_data_that_tell_little_cause_a_warning(
     with pytest.warns(DataWarning, match="12 queries"):
         boostrank.calibrate(model, make_graded_dataset(5, 12))
     data = make_graded_dataset(1)
-    of_query = 5.0 * np.random.default_rng(0).integers(0, 2, len(data.queries))
-    labels = data.labels + of_query[data.queries.of_rows()]
-    with pytest.warns(DataWarning, match="query explains"):
-        record = boostrank.calibrate(
-            model, RankingDataset(data.features, labels, data.queries)
-        ).info["calibration"]
-    assert record["explained_by_query"] > 0.8 > record["explained"]
     # The same file, with other queries or not.
     rows = zip(data.labels, data.queries.of_rows(), data.features, strict=True)
     lines = [f"{y:g} qid:{q} 1:{x[0]} 2:{x[1]} 3:{x[2]}" for y, q, x in rows]
