@@ -318,18 +318,47 @@ def constant_features(p: Profile) -> Iterator[Finding]:
 
 
 def leaked_queries(first: Profile, second: Profile) -> Iterator[Finding]:
-    """Find query ids of the second set that also occur in the first set."""
-    if first.grouped_by_file or second.grouped_by_file:  # ids only count the queries
-        return
-    by_id = np.flatnonzero(np.isin(second.ids, first.ids))
+    """Find queries of the second set that also occur in the first set, by id or by content."""
+    grouped_by_file = first.grouped_by_file or second.grouped_by_file  # ids only count the queries
+    by_id = np.flatnonzero(np.isin(second.ids, first.ids) & (not grouped_by_file))
+    by_content, origin = _match_documents(first, second)
     # Rows that are equal in query id and features.
     equal = np.isin(_hash_in_query(second, second.ids), _hash_in_query(first, first.ids))
     same = np.bincount(second.query[equal], minlength=second.n_queries)
-    leaked = same[by_id] > HALF * second.sizes[by_id]
+    both = by_id[same[by_id] > HALF * second.sizes[by_id]]
     message = f"are also in {first.role}, with the same id and documents"
-    yield from _find_queries(second, "leaked-queries", by_id[leaked], message)
+    yield from _find_queries(second, "leaked-queries", both, message)
+    copies = np.setdiff1d(by_content, by_id)
+    if copies.size:
+        twin = int(origin[copies[0]])
+        where = ":".join(str(part) for part in first.where(first.line[twin]) if part)
+        message = (
+            f"have documents of a {first.role} query with another id (qid {first.qid(twin)},"
+            f" {where})"
+        )
+        yield from _find_queries(second, "leaked-documents", copies, message)
     message = f"have the id of a {first.role} query, but other documents"
-    yield from _find_queries(second, "shared-ids", by_id[~leaked], message)
+    yield from _find_queries(second, "shared-ids", np.setdiff1d(by_id, both), message)
+
+
+def _match_documents(first: Profile, second: Profile) -> tuple[Int64Array, Int64Array]:
+    """Return the queries of the second set that share most documents with a query of the first set,
+    and that query."""
+    origin = np.full(second.n_queries, -1, np.int64)
+    order = np.lexsort((first.query, first.hashes))
+    hashes, query = first.hashes[order], first.query[order]
+    if not hashes.size:
+        return np.zeros(0, np.int64), origin
+    hashes, starts, counts = np.unique(hashes, return_index=True, return_counts=True)
+    telling, query = query[starts] == query[starts + counts - 1], query[starts]
+    at = np.minimum(np.searchsorted(hashes, second.hashes), hashes.size - 1)
+    hit = np.flatnonzero((hashes[at] == second.hashes) & telling[at])
+    pairs, counts = np.unique(
+        np.column_stack([second.query[hit], query[at[hit]]]), axis=0, return_counts=True
+    )
+    leaked = (counts >= 2) & (counts > HALF * second.sizes[pairs[:, 0]])
+    origin[pairs[leaked, 0]] = pairs[leaked, 1]
+    return np.flatnonzero(origin >= 0), origin
 
 
 def _hash_in_query(p: Profile, ids: Int64Array) -> UInt64Array:

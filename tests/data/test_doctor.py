@@ -468,6 +468,15 @@ def test_queries_in_both_sets(ask: Any, clean: Lines, later: Lines) -> None:
         "1 of 31 queries",
         "qid 0",
     )
+    renamed = [line.replace("qid:0 ", "qid:800000 ") for line in reversed(first[1:])]
+    finding = expect_single(
+        ask(clean, valid=[*later, *renamed]),
+        "leaked-documents",
+        "warning",
+        len(later) + 1,
+        "qid 800000",
+    )
+    assert "train.txt:1" in finding.message
     others = [line.replace("qid:70000 ", "qid:1 ") for line in later]
     expect_single(ask(clean, valid=others), "shared-ids", "warning", 1, "other documents")
 
