@@ -85,7 +85,8 @@ def test_rows_of_a_document_are_put_together(
     np.testing.assert_array_equal(kept, first.index)
     np.testing.assert_array_equal(merged.features, first[["a", "b"]].to_numpy(np.float32))
     assert merged.queries.sizes.tolist() == [8] * 120
-    expected = [twin(table)[key] for key in zip(first["qid"], first["doc"], strict=True)]
+    totals = twin(table)
+    expected = [totals[key] for key in zip(first["qid"], first["doc"], strict=True)]
     np.testing.assert_allclose(log.total_clicks(), [clicks for clicks, _ in expected])
     np.testing.assert_allclose(
         log.exposure(Propensities.power(1.0, 4)), [exposure for _, exposure in expected]

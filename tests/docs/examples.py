@@ -35,6 +35,8 @@ _FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 # The examples are written for real data; here they get small files, and end soon.
 _SMALLER = [
     (r"--queries \d{4}", "--queries 200"),
+    (r"shop --queries \d+", "shop --queries 150"),
+    (r"queries=\d+, mean_length", "queries=150, mean_length"),
     (r"--rounds \d+", "--rounds 6"),
     (r"(?m)^boostrank train ", "boostrank train --rounds 6 "),
     (r"--time \w+", "--time 1s"),
