@@ -234,6 +234,7 @@ def test_streamed_rows_give_the_bytes_of_rows_in_memory(
     if backend == "xgboost":
         pytest.importorskip("xgboost")
     outcomes = []
+    # The model's bytes and the quality that is printed, by both routes.
     for name in ("memory", route):
         model = folder / f"{backend}-{name}.txt"
         result = succeed(
@@ -303,6 +304,7 @@ def test_columns_within_queries_are_of_all_documents_in_training_as_in_serving(
         *FEW,
     )
     assert "exposure-DCG@10" in result.stderr
+    # Ranks by hand, from 0 to 1: ties share theirs, and a missing value has none.
     data = boostrank.read(folder / "train.txt")
     rows = data.features.toarray() if data.is_sparse else data.features
     ranks = np.full(data.n_documents, np.nan, np.float32)
@@ -313,6 +315,7 @@ def test_columns_within_queries_are_of_all_documents_in_training_as_in_serving(
             (column[None, :] == column[:, None]).sum(axis=1) - 1
         )
         ranks[present] = below / (column.size - 1) if column.size > 1 else 0.5
+    # The twin trains on them as on another feature.
     wide = RankingDataset.from_arrays(
         np.column_stack([rows, ranks]), data.labels, qid=data.queries.row_ids()
     )
@@ -514,6 +517,7 @@ def test_a_report_on_clicks_in_columns_is_that_on_the_log(folder: Path, tmp_path
     pytest.importorskip("altair", reason="the page's charts need the extra `report`")
     data = boostrank.read(folder / "held.txt")
     log = read_clicks(folder / "held.txt.clicks", data.n_documents)
+    # A table with a row for each document and position, and a baseline's scores of its rows.
     X, ids = np.nan_to_num(np.asarray(data.features, float)), data.queries.row_ids()
     names, scores = ["qid", "doc", "position", "shown", "clicks", *data.feature_names], []
     lines = [",".join(names)]
@@ -526,6 +530,7 @@ def test_a_report_on_clicks_in_columns_is_that_on_the_log(folder: Path, tmp_path
         scores += [str(X[row, 7])] * len(counts)
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     (tmp_path / "scores.txt").write_text("\n".join(scores) + "\n")
+    # What the report counts, estimates and compares is what the log beside the data gives.
     words = ("--click-columns", "position,shown,clicks,doc")
     succeed("train", tmp_path / "t.csv", "--clicks", *words, "-m", tmp_path / "m.txt", *FEW)
     common = ("--only", "clicks", "--json", "--threads", 1, "--clicks")

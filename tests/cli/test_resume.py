@@ -95,6 +95,7 @@ def test_the_checkpoint_is_not_the_model(name: str, data: Path, tmp_path: Path) 
 def test_fault_078_a_second_ctrl_c_while_the_checkpoint_is_written_leaves_the_old_files(
     data: Path, tmp_path: Path
 ) -> None:
+    # The third sync is of the second checkpoint: there Ctrl-C is pressed twice.
     script = (
         "import os, signal, sys, time\n"
         "from boostrank.cli import main\n"
@@ -114,6 +115,7 @@ def test_fault_078_a_second_ctrl_c_while_the_checkpoint_is_written_leaves_the_ol
     run = subprocess.run(
         [sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=60
     )
+    # The process leaves at once, and the first checkpoint can be resumed from.
     assert run.returncode == 130
     assert "stopped at once" in run.stderr
     assert not (tmp_path / "m").exists()

@@ -29,6 +29,7 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
         {"qid": np.repeat(np.arange(120), 8), "doc": np.tile([f"d{i}" for i in range(8)], 120)}
     )
     documents["a"], documents["b"] = rng.random((2, 960)).astype(np.float32)
+    # Each document is shown at two of four positions; clicks follow its value `a`.
     rows = []
     for i, (qid, doc, a, b) in enumerate(documents.itertuples(index=False)):
         if i % 6 == 5:
@@ -188,6 +189,7 @@ def test_the_commands_take_columns_as_they_take_a_log(
 ) -> None:
     """Propensities, training, validation and comparison say and write what they do of a log beside."""
     _, table = tables
+    # The same clicks as a log beside a table with a row for each document.
     first = table.drop_duplicates(["qid", "doc"]).reset_index(drop=True)
     number = {key: i for i, key in enumerate(zip(first["qid"], first["doc"], strict=True))}
     shown_rows = table[table["impressions"] > 0]
@@ -198,12 +200,14 @@ def test_the_commands_take_columns_as_they_take_a_log(
     beside = first.drop(columns=list(NAMES)).assign(label=0)
     ours, theirs = write(table, tmp_path / "t.parquet"), write(beside, tmp_path / "b.parquet")
     log.write(f"{theirs}.clicks")
+    # Propensities.
     columns = ("--click-columns", ",".join(NAMES))
     printed = [
         invoke("data", "propensities", *words, "--json").stdout
         for words in ((ours, *columns), (f"{theirs}.clicks",))
     ]
     assert printed[0] == printed[1]
+    # Training and validation: messages and models.
     messages = []
     for name, data, words in (("ours", ours, columns), ("theirs", theirs, ())):
         model = tmp_path / f"{name}.txt"
@@ -216,6 +220,7 @@ def test_the_commands_take_columns_as_they_take_a_log(
     assert len(messages[0]) > 0
     assert messages[0] == messages[1]
     assert (tmp_path / "ours.txt").read_bytes() == (tmp_path / "theirs.txt").read_bytes()
+    # Comparison, where scores of the columns are of their rows.
     np.savetxt(tmp_path / "scores.txt", table["a"])
     np.savetxt(tmp_path / "scores-first.txt", first["a"])
     compared = [
@@ -295,6 +300,7 @@ def test_queries_in_pieces_are_brought_together(
 
 
 def test_the_command_that_is_advised_can_be_run(tmp_path: Path) -> None:
+    # Position 2 is seen a quarter as often, and the propensities in use say otherwise.
     rng = np.random.default_rng(1)
     rows = [
         (qid, doc, rng.random(), position, 50, rng.binomial(50, 0.5 / position**2))
@@ -319,6 +325,7 @@ def test_the_command_that_is_advised_can_be_run(tmp_path: Path) -> None:
         tmp_path / "m.txt",
         *FEW,
     )
+    # The advice estimates it.
     advised = re.search(r"`boostrank (data propensities .*?)`", result.stderr)
     assert advised
     succeed(*shlex.split(advised[1]), "-o", tmp_path / "estimated.json")

@@ -72,6 +72,7 @@ def test_the_errors_are_those_that_clicks_of_queries_have() -> None:
             [(value(theta + unit) - value(theta - unit)) / (2 * step) for unit in units]
         )
 
+    # Sandwich errors: slopes by query around the inverse curvature.
     scores = np.array([slopes(part) for part in by_query])
     curvature = np.zeros((5, 5))
     n, c = np.zeros((2, log.n_documents, 6))

@@ -291,6 +291,7 @@ def test_weights_of_documents_reach_the_workers_and_the_start(
     cluster: Any, data: Path, tmp_path: Path
 ) -> None:
     """Linear gains times weights are other linear gains: the same model, byte for byte."""
+    # Two shards with weights beside them, and two whose labels are multiplied by them.
     random = np.random.default_rng(3)
     weighted = [tmp_path / f"w{i}.txt" for i in range(2)]
     relabelled = [tmp_path / f"r{i}.txt" for i in range(2)]
@@ -305,6 +306,7 @@ def test_weights_of_documents_reach_the_workers_and_the_start(
             for (label, _, features), w in zip(words, weights, strict=True)
         ]
         relabelled[i].write_text("".join(texts))
+    # The models are the same; an objective that takes no weights is refused.
     params = {
         "objective": "auto",
         "gain": "linear",

@@ -214,6 +214,7 @@ def test_codes_are_whole_numbers_from_zero(values: list[float], match: str) -> N
 
 def test_tables_that_are_no_rows_of_features_are_refused() -> None:
     pd = pytest.importorskip("pandas", reason="frames of pandas")
+    # Tables that are no features.
     for table, match in (
         (pd.Series([1.0]), "two-dimensional"),
         (pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]), "must be distinct"),
@@ -226,6 +227,7 @@ def test_tables_that_are_no_rows_of_features_are_refused() -> None:
     ):
         with pytest.raises(DataError, match=match):
             RankingDataset.from_arrays(table, [1] * len(table), group=[1])
+    # Columns that are not there.
     for drop, column in (
         ({"drop": "y"}, "y"),
         ({"weight": "w"}, "w"),

@@ -91,6 +91,7 @@ def run_page(page: Path, replaced: dict[str, str]) -> str:
             text = text.replace(old, new)
         for pattern, new in _SMALLER:
             text = re.sub(pattern, new, text)
+        # Write, execute or run what the block says.
         if block.title:
             Path(block.title).write_text(text, encoding="utf-8")
         elif block.language == "python":

@@ -42,6 +42,7 @@ def test_every_callback_of_lightgbm_works_on_either_engine(
         rates.append(0.2 * 0.99**round)
         return rates[-1]
 
+    # Stopping, recording, logging, and a schedule of the learning rate.
     model = boostrank.train(
         {"objective": "lambdarank", "eval_at": [5], **FAST},
         train,
@@ -56,6 +57,7 @@ def test_every_callback_of_lightgbm_works_on_either_engine(
         ],
         backend=backend,
     )
+    # Each has done its work.
     assert set(recorded) == {"train", "valid"}
     assert recorded == model.evals_result
     curve = recorded["valid"]["ndcg@5"]

@@ -182,6 +182,7 @@ def test_some_documents_have_the_columns_of_all_candidates(is_sparse: bool) -> N
     """Whatever is made of a data set that has some documents, their columns are those among all of
     their queries.
     """
+    # About half of the documents; the others are candidates alone.
     rng = np.random.default_rng(4)
     X = rng.integers(0, 4, (60, 3)).astype(np.float32)
     qid = np.repeat(np.arange(10), 6)
@@ -195,6 +196,7 @@ def test_some_documents_have_the_columns_of_all_candidates(is_sparse: bool) -> N
         features = features[: features.shape[0]]
         return features.toarray() if sparse.issparse(features) else features
 
+    # Parts, shuffled and drawn ones, and joined ones.
     wide = dense(columns.dataset(data, 1).features)
     half = part.take([0, 3, 4])
     for derived in (
@@ -217,6 +219,7 @@ def test_some_documents_have_the_columns_of_all_candidates(is_sparse: bool) -> N
         np.testing.assert_array_equal(
             dense(columns.dataset(derived, 1).features), all_of_them[derived.candidates.rows]
         )
+    # Joined with data that have all documents.
     joined = half.join(data.take([7]))
     assert joined.candidates is not None
     values = dense(columns.dataset(joined, 1).features)
@@ -358,6 +361,7 @@ def test_columns_follow_what_parameters_ask_of_their_feature(backend: str) -> No
 
 
 def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
+    # A categorical feature is left out where none is named.
     coded = RankingDataset(
         np.abs(np.nan_to_num(TRAIN.features)).round(), TRAIN.labels, TRAIN.queries, NAMES
     )
@@ -368,6 +372,7 @@ def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
         "mean(price_(EUR)|query)",
         "mean(age|query)",
     )
+    # Named ones that cannot have columns are refused.
     for of, words in {
         "clicks": "let trees use 'clicks'",
         "agee": "no feature 'agee'.*age",
@@ -384,6 +389,7 @@ def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
     columns = WithinQuery("rank", ["3"]).columns(("f1", "f2", "f3"), 1)
     assert columns is not None
     assert columns.added == ("rank(f3|query)",)
+    # A feature that is called as a column would be.
     taken = RankingDataset(
         TRAIN.features, TRAIN.labels, TRAIN.queries, ("a", "b", "c", "rank(a|query)")
     )

@@ -358,6 +358,7 @@ def test_fault_086_leaves_that_add_up_beyond_float32_are_refused(
 @settings(max_examples=300)
 def test_fault_086_no_value_in_any_place_breaks_the_check_itself(data: st.DataObject) -> None:
     model = json.loads(xgboost_models()["dart with categories"])
+    # Walk to some place of the document, and put an odd value there.
     owner, key = None, None
     value: Any = model
     while (
