@@ -89,7 +89,11 @@ def test_a_changed_byte_ends_the_connection(
     door: tuple[Door, queue.Queue[Link]], at: int, change: int
 ) -> None:
     """Somebody in the middle changes one byte of what goes one way."""
-    with socket.create_server(("127.0.0.1", 0)) as middle:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        socket.create_server(("127.0.0.1", 0)) as middle,
+    ):
+        patch.setattr(channel, "_HANDSHAKE_SECONDS", 1.0)
 
         def pass_on() -> None:
             near, _ = middle.accept()

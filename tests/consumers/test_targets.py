@@ -40,7 +40,7 @@ def test_the_emulator_gives_the_scores_of_the_proof(name: str, kind: str) -> Non
     # Rows of every kind that the target's format can hold.
     body = target.write(of.served)
     names = of.served.feature_names
-    pack = parity_pack(of.served.trees.forest, len(names), 5_000)
+    pack = parity_pack(of.served.trees.forest, len(names), 20_000)
     excluded = "infinite" if target.finite else "random"
     others = pack.kind != KINDS_OF_ROWS.index(excluded)
     pack = replace(pack, rows=pack.rows[others], kind=pack.kind[others])

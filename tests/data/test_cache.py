@@ -182,7 +182,7 @@ while True:
 
 def test_fault_082_a_writer_killed_at_any_moment_leaves_a_whole_entry(cache: Cache) -> None:
     """Cases 60 and 82."""
-    for wait in np.linspace(0.001, 0.08, 6):
+    for wait in np.linspace(0.001, 0.08, 4):
         writer = subprocess.Popen(
             [sys.executable, "-c", _WRITER, str(cache.folder)], stdout=subprocess.PIPE
         )
