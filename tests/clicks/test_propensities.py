@@ -218,7 +218,7 @@ def test_a_file_that_is_none_is_refused(
 def test_text_that_is_no_json_object_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     path.write_text(text)
-    with pytest.raises(FileFormatError, match="not a file of propensities"):
+    with pytest.raises(FileFormatError, match="propensities"):
         Propensities.read(path)
 
 

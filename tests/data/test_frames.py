@@ -221,9 +221,9 @@ def test_tables_that_are_no_rows_of_features_are_refused() -> None:
         (pd.DataFrame([[1.0, 2.0]], columns=["x", " "]), "feature 1 .from 0. has a blank name"),
         (
             pd.DataFrame({"x": pd.cut([1.0, 2.0], 2)}),
-            "'x' are of type Interval; convert them to text",
+            "'x' .*Interval",
         ),
-        (pd.DataFrame({"x": pd.Categorical([1, "a"])}), "'a', a category that is text, but"),
+        (pd.DataFrame({"x": pd.Categorical([1, "a"])}), "'a', .*text"),
     ):
         with pytest.raises(DataError, match=match):
             RankingDataset.from_arrays(table, [1] * len(table), group=[1])
@@ -301,7 +301,7 @@ def test_whole_numbers_of_any_size_are_categories() -> None:
     ("options", "match"),
     [
         ({"label": "grade"}, "no column 'grade'"),
-        ({"drop": None}, "drop must be a list"),
+        ({"drop": None}, "drop .*list"),
         ({"categorical_feature": 3.5}, "categorical_feature=3.5 must be a list"),
     ],
 )

@@ -192,11 +192,11 @@ def test_columns_that_do_not_fit_are_refused_by_name(codes: RankingModel) -> Non
     frame = pandas_frame(COLUMNS, KINDS)
     model = trained(codes.backend, as_data(frame))
     for wrong, match in (
-        (frame.drop(columns="flag"), "no column 'flag', which the model has"),
-        (frame.rename(columns={"flag": "flags"}), "no column 'flag', which the model has.*'flags'"),
+        (frame.drop(columns="flag"), "'flag'"),
+        (frame.rename(columns={"flag": "flags"}), "'flag'.*'flags'"),
         (
             frame.assign(number="a"),
-            r"'number' contains text \('a', ...\), but the model has numbers",
+            "'number' .*'a'.* numbers",
         ),
         (
             frame.assign(kind=1),

@@ -336,7 +336,7 @@ def test_fault_098_the_hessian_gate_means_the_same_for_every_objective(
         ({"objective": "sdcg", "sigma": -1}, "out of range"),
         ({"objective": "sdcg", "sgima": 1}, "Did you mean 'sigma'"),
         ({"objective": "sdcg", "sigma": "geometrc(8, 1)"}, "Did you mean 'geometric'"),
-        ({"objective": "sdcg", "sigma": "large"}, "sigma='large' is not a number"),
+        ({"objective": "sdcg", "sigma": "large"}, "sigma='large'"),
         ({"num_iterations": 5, "n_estimators": 6}, "same parameter"),
         ({"objective": "sdcg", "metric": "l2"}, "unknown metric"),
         ({"early_stopping_round": 5}, "validation set"),

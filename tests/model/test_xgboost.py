@@ -415,7 +415,7 @@ def test_fault_086_a_prediction_that_no_score_makes_is_refused(
     objective: str, base_score: str
 ) -> None:
     learner = {"objective": {"name": objective}, "learner_model_param": {"base_score": base_score}}
-    with pytest.raises(ModelError, match="is not a prediction of"):
+    with pytest.raises(ModelError, match="prediction"):
         _base(learner)
 
 
