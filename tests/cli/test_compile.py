@@ -75,8 +75,8 @@ def test_what_is_missing_is_named_then_compiled_and_kept(
 
     def functions(_: object) -> dict[str, CompiledFunction]:
         """As a process that begins has them."""
-        found = {"dense": fill_dense, "sparse": fill_sparse}
-        return {name: CompiledFunction(f.py_func, f.signature) for name, f in found.items()}
+        loaded = {"dense": fill_dense, "sparse": fill_sparse}
+        return {name: CompiledFunction(f.py_func, f.signature) for name, f in loaded.items()}
 
     def modified() -> dict[str, int]:
         return {path.name: path.stat().st_mtime_ns for path in cache.rglob("*.nb*")}
