@@ -62,6 +62,7 @@ class Listener(Observer):
 def test_train_files_writes_the_bytes_of_the_command_and_reads_each_file_once(
     folder: Path, tmp_path: Path
 ) -> None:
+    # By the command, and by the function with an observer.
     files = (folder / "train.txt", "--valid", folder / "valid.txt")
     succeed(
         "train",
@@ -85,6 +86,7 @@ def test_train_files_writes_the_bytes_of_the_command_and_reads_each_file_once(
         observer=listener,
         **FEW,
     )
+    # The same files; the observer hears of data, folds and messages.
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert (tmp_path / "a.meta.json").read_bytes() == (tmp_path / "b.meta.json").read_bytes()
     assert listener.sizes == [30, 30]

@@ -183,6 +183,7 @@ def test_a_new_target_of_export(add: Callable[..., None], model: Path, tmp_path:
 def test_a_new_format_of_data(
     add: Callable[..., None], data: Path, model: Path, tmp_path: Path
 ) -> None:
+    # The test set in the toy format, which is unknown at first.
     test = boostrank.read(str(data / "test.txt"))
     ids = np.repeat(np.arange(len(test.queries)), test.queries.sizes)
     rows = np.column_stack([test.labels, ids, np.asarray(test.features, np.float64)])
@@ -194,6 +195,7 @@ def test_a_new_format_of_data(
     with pytest.raises(ParameterError, match="comma"):
         boostrank.read(str(file), format="comma")
 
+    # Once it is there, every command takes it.
     add(FORMATS, "boostrank.files.formats", "toy", READER)
     again = boostrank.read(str(file))
     assert again.feature_names == test.feature_names

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import py_compile
 import shutil
 import sys
 import time
@@ -100,6 +101,17 @@ def find_stale(package: Path) -> list[str]:
     ]
 
 
+def keep_bytecode(package: Path) -> None:
+    """Compile the loaded modules of a package, to be taken as long as their sources have the same
+    hash: every fault loads all of them again.
+    """
+    for module in list(sys.modules.values()):
+        source = getattr(module, "__file__", None)
+        if source and Path(source).is_relative_to(package):
+            mode = py_compile.PycInvalidationMode.CHECKED_HASH
+            py_compile.compile(source, quiet=2, invalidation_mode=mode)
+
+
 def main(workplace: Path) -> int:
     """Returns the number of faults that no assertion noticed."""
     warnings.simplefilter("ignore")  # plain Python warns where compiled code does not
@@ -117,6 +129,7 @@ def main(workplace: Path) -> int:
     load_afresh(package)
     for who in sorted({who for *_, who in MUTATIONS}):
         run(who)
+    keep_bytecode(package)
     unnoticed = 0
     for file, old, new, who in MUTATIONS:
         path = package / file

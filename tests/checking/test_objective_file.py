@@ -100,12 +100,14 @@ def test_one_function_trains_on_every_engine_in_their_own_functions(
     objective_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(objective_file.parent)
+    # The objective of the file, as LightGBM and XGBoost take it.
     module = importlib.import_module(objective_file.stem)
     data = make_dataset()
     dataset = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
     objective = boostrank.Objective(module.SPEC, weight=1.0)
     assert pickle.loads(pickle.dumps(objective)).spec.kernel.py_func is module.kernel
 
+    # The same trees as by LightGBM itself; nearly the same order by its ranker and by XGBoost.
     ours = boostrank.train({"objective": module.SPEC, "weight": 1.0, **QUIET}, data, 4)
     expected = ours.predict(data)
     alone = lgb.train(
@@ -119,6 +121,7 @@ def test_one_function_trains_on_every_engine_in_their_own_functions(
     boosted = xgb.train({"base_score": 0, "max_depth": 3, "nthread": 1}, matrix, 4, obj=objective)
     assert np.corrcoef(boosted.predict(matrix), expected)[0, 1] > 0.8
 
+    # The record names the file and its hash, and cannot be taken for the function.
     described = ours.info["objective"]
     digest = hashlib.sha256(objective_file.read_bytes()).hexdigest()
     assert described["name"] == "centred-squares"
@@ -126,7 +129,7 @@ def test_one_function_trains_on_every_engine_in_their_own_functions(
     assert described["params"] == {"weight": 1.0}
     with pytest.raises(ParameterError, match=r"centred_squares\.py"):
         boostrank.Objective.from_dict(described)
-    with pytest.raises(ParameterError, match="a kernel, not an objective"):
+    with pytest.raises(ParameterError, match="kernel"):
         boostrank.train({"objective": module.SPEC.kernel}, data, 1)
 
 
@@ -221,6 +224,7 @@ def test_the_command_line_trains_with_a_file_and_says_so_in_the_sidecar(
         "--model",
         model,
     )
+    # The record names the file; a parameter that it lacks is refused.
     described = json.loads(Path(f"{model}.meta.json").read_text())["objective"]
     assert described["source"]["file"] == objective_file.name
     assert described["params"] == {"weight": 3.0}

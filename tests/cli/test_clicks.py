@@ -228,6 +228,7 @@ def test_streamed_rows_give_the_bytes_of_rows_in_memory(
     if backend == "xgboost":
         pytest.importorskip("xgboost")
     outcomes = []
+    # The model's bytes and the quality that is printed, by both routes.
     for name in ("memory", route):
         model = folder / f"{backend}-{name}.txt"
         result = succeed(

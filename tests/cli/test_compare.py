@@ -50,6 +50,7 @@ def test_compare_and_evaluate_give_the_same_numbers(
             invoke("evaluate", model, new, data / "train.txt", *measured).stdout
         ).values()
         assert list(printed["metrics"]) == list(first) == ["ndcg@3", "ndcg@10", "map"]
+        # Each number of `compare` has another name in `evaluate`.
         for name, d in printed["metrics"].items():
             keys = {
                 "mean": "difference",
@@ -109,6 +110,7 @@ def test_the_table_has_metrics_segments_and_changes_of_the_top(
 def test_segments_come_from_a_file_and_documents_are_named_by_their_comments(
     tmp_path: Path,
 ) -> None:
+    # The new scores turn the first six queries around, which are those of phones.
     rows = [
         f"{label} qid:{q} 1:{label} # docid = d{q}{label} more"
         for q in range(12)
@@ -132,6 +134,7 @@ def test_segments_come_from_a_file_and_documents_are_named_by_their_comments(
         "ndcg@10 < 0 at p<0.2 in any",
         "--json",
     )
+    # The segment with the loss has a condition that holds and a document with its name.
     printed = json.loads(result.stdout)
     parts = {s["segment"]: s for s in printed["segments"] if s["kind"] == "segment"}
     assert (parts["phone"]["worse"], parts["desk"]["worse"]) == (6, 0)

@@ -2,42 +2,101 @@
 
 from __future__ import annotations
 
-import os
+import json
 import subprocess
+import sys
 from pathlib import Path
 
-from tests.cli.conftest import COMMAND, refuse
+import numba
+import pytest
+
+from boostrank.cli import setup
+from boostrank.files.blocks import fill_dense, fill_sparse
+from boostrank.kernels import jit
+from boostrank.kernels.jit import CompiledFunction
+from tests.cli.conftest import invoke, refuse
+
+_RECORD = """
+import json, sys
+from boostrank.cli import main, setup
+from boostrank.kernels import jit
+
+names = {function: name for name, function in setup._functions(("all",)).items()}
+used = set()
+load, aside = jit.CompiledFunction.__dict__["compiled"], jit.compile_aside
+
+def compiled(function):
+    used.add(names.get(function, function.__qualname__))
+    return load.__get__(function)
+
+def compile_aside(functions):
+    used.update(names.get(function, function.__qualname__) for function in functions)
+
+jit.CompiledFunction.compiled, jit.compile_aside = property(compiled), compile_aside
+for words in json.loads(sys.argv[1]):
+    try:
+        main(words)
+    except SystemExit as end:
+        assert not end.code, words
+with open(sys.argv[2], "w") as file:
+    json.dump(sorted(used), file)
+"""
 
 
-def test_later_commands_compile_nothing(tmp_path: Path, data: Path) -> None:
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled here")
+def test_later_commands_need_nothing_that_it_does_not_compile(tmp_path: Path, data: Path) -> None:
+    """In a process of its own: this one has loaded functions already."""
+    train = ["train", data / "train.txt", "--rounds", 3, "--model"]
+    plain = ["--quality", "plain", "--threads", 1]
+    commands: list[list[object]] = [
+        [*train, "m.txt"],
+        [*train, "p.txt", "--valid", data / "valid.txt", *plain],
+        [*train, "r.txt", "--objective", "ranknet", *plain],
+        ["predict", "m.txt", data / "test.txt", "--output", "scores.txt"],
+        ["evaluate", "m.txt", data / "test.txt"],
+        ["doctor", data / "train.txt"],
+    ]
+    words = json.dumps([[*map(str, command)] for command in commands])
+    script = [sys.executable, "-c", _RECORD, words, "used.json"]
+    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, timeout=1000)
+    assert done.returncode == 0, done.stderr
+    used = set(json.loads((tmp_path / "used.json").read_text()))
+    assert {"objective lambdarank", "kernels.metric._rank", "files.text.parser.parse_lines"} < used
+    assert used - set(setup._functions(())) == {"objective ranknet"}
+    assert used <= set(setup._functions(("ranknet",)))
 
-    def run(*arguments: object, status: int = 0) -> str:
-        command = [*COMMAND, *map(str, arguments)]
-        done = subprocess.run(
-            command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=1000
-        )
-        assert done.returncode == status, done.stderr
-        return done.stdout
 
-    def compiled() -> dict[str, int]:
-        return {path.name: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.nb*")}
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled here")
+def test_what_is_missing_is_named_then_compiled_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two small functions and an empty cache."""
+    cache = tmp_path / "cache" / "kernels"
 
-    assert "objective ranknet" in run("compile", "--objective", "ranknet", "--check", status=1)
-    assert not compiled()
-    directory = Path(run("compile", "--objective", "ranknet").strip())
-    before = compiled()
-    assert directory.parent == tmp_path / "cache"
-    assert any("parse_lines" in name for name in before)
-    assert "objective ranknet" not in run("compile", "--objective", "ranknet", "--check")
-    run("train", data / "train.txt", "--rounds", 3, "--model", "m.txt")
-    plain = ("--quality", "plain", "--rounds", 3)
-    run("train", data / "train.txt", "--valid", data / "valid.txt", *plain, "--model", "p.txt")
-    run("train", data / "train.txt", *plain, "--objective", "ranknet", "--model", "r.txt")
-    run("predict", "m.txt", data / "test.txt", "--output", "scores.txt")
-    run("evaluate", "m.txt", data / "test.txt")
-    run("doctor", data / "train.txt")
-    assert compiled() == before
+    def functions(_: object) -> dict[str, CompiledFunction]:
+        """As a process that begins has them."""
+        loaded = {"dense": fill_dense, "sparse": fill_sparse}
+        return {name: CompiledFunction(f.py_func, f.signature) for name, f in loaded.items()}
+
+    def modified() -> dict[str, int]:
+        return {path.name: path.stat().st_mtime_ns for path in cache.rglob("*.nb*")}
+
+    monkeypatch.setattr(setup, "_functions", functions)
+    monkeypatch.setattr(jit, "cache_directory", lambda: str(cache))
+    # Nothing is compiled beside: another process would have a cache of its own.
+    monkeypatch.setattr(jit, "compile_aside", lambda _: None)
+    monkeypatch.setattr(jit, "shipped_code", lambda: jit.ShippedCode("", (), "not shipped"))
+    checked = invoke("compile", "--check")
+    assert (checked.exit_code, checked.stdout.split()[-2:]) == (1, ["dense", "sparse"])
+    assert not modified()
+    assert invoke("compile").stdout == f"{cache}\n"
+    before = modified()
+    assert len(before) == 4
+    assert invoke("compile", "--check").exit_code == 0
+    assert invoke("compile").exit_code == 0
+    for function in functions(None).values():
+        assert callable(function.compiled)
+    assert modified() == before
 
 
 def test_an_unknown_objective_is_refused_at_once() -> None:

@@ -20,6 +20,7 @@ def test_judgements_and_a_log_become_a_table_that_train_takes(
     judged = tmp_path / "judged.csv"
     log = tmp_path / "log.jsonl"
     table = tmp_path / "table.csv"
+    # Six documents a query are judged and six logged, of which five are the same.
     judged.write_text(
         "query,docid,rating\n"
         + "".join(f"q {q},p{d},{(q + d) % 3}\n" for q in queries for d in range(6))
@@ -31,10 +32,12 @@ def test_judgements_and_a_log_become_a_table_that_train_takes(
     log.write_text(
         "".join(hit.format(q, d, (q + d) % 3 + d / 10) for q in queries for d in range(1, 7))
     )
+    # The table is written; what only one of the files has is named with its line.
     result = succeed(*command, judged, log, "-o", table, "--unjudged", "zero")
     assert result.stdout == f"{table}\n"
     assert f"{judged}:2: document 'p0' of query 'q 0'" in result.stderr
     assert f"{log}:6: document 'p6' of query 'q 0'" in result.stderr
+    # The table can be trained on and scored.
     trained = succeed(
         "train", table, "-m", tmp_path / "model.txt", "--quality", "plain", "--rounds", 2
     )

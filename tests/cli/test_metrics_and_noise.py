@@ -40,6 +40,7 @@ def test_noise_takes_the_options_of_train_and_says_what_matters(data: Path) -> N
         "--early-stopping",
         2,
     )
+    # Three models for each of three sources of noise; the fourth needs none.
     assert "9 models for 3 rounds" in result.stderr
     assert "9/9  training queries  ndcg@5 0." in result.stderr
     assert [re.split("  +", line)[1] for line in result.stdout.splitlines()[2:5]] == [

@@ -126,6 +126,7 @@ def test_the_numbers_of_every_chart_are_saved(full_run: Any) -> None:
 @pytest.mark.parametrize("kind", ["lightgbm", "xgboost"])
 def test_a_file_of_the_engines_own_has_a_page(kind: str, tmp_path: Path) -> None:
     """Without a sidecar, and with categories or not: what cannot be had is said."""
+    # A model that boostrank did not train, and rows for it.
     path = tmp_path / "theirs"
     content = (
         lightgbm_models()["lambdarank"].encode()
@@ -151,6 +152,7 @@ def test_a_file_of_the_engines_own_has_a_page(kind: str, tmp_path: Path) -> None
         "--metric",
         "map",
     )
+    # The page says what it lacks.
     page = (tmp_path / "page.html").read_text()
     assert "no record of its training" in page
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,6 @@ from tests.cli.conftest import (
     invoke,
     read_folder,
     refuse,
-    start,
     stop_in_round,
     succeed,
     train_eight_rounds,
@@ -97,6 +95,7 @@ def test_the_checkpoint_is_not_the_model(name: str, data: Path, tmp_path: Path) 
 def test_fault_078_a_second_ctrl_c_while_the_checkpoint_is_written_leaves_the_old_files(
     data: Path, tmp_path: Path
 ) -> None:
+    # The third sync is of the second checkpoint: there Ctrl-C is pressed twice.
     script = (
         "import os, signal, sys, time\n"
         "from boostrank.cli import main\n"
@@ -116,6 +115,7 @@ def test_fault_078_a_second_ctrl_c_while_the_checkpoint_is_written_leaves_the_ol
     run = subprocess.run(
         [sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=60
     )
+    # The process leaves at once, and the first checkpoint can be resumed from.
     assert run.returncode == 130
     assert "stopped at once" in run.stderr
     assert not (tmp_path / "m").exists()
@@ -125,24 +125,6 @@ def test_fault_078_a_second_ctrl_c_while_the_checkpoint_is_written_leaves_the_ol
         "m",
         "m.meta.json",
     ], "what the first process left is gone as well"
-
-
-def test_fault_078_sigterm_leaves_model_and_checkpoint_and_143(data: Path, tmp_path: Path) -> None:
-    words = [
-        *train_eight_rounds(data, tmp_path / "m"),
-        "--rounds",
-        100_000,
-        "--checkpoint-every",
-        50_000,
-    ]
-    process = start(*words)
-    assert process.stderr is not None
-    while not process.stderr.readline().startswith("round 1/"):
-        assert process.poll() is None
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
-    assert process.returncode == 143
-    assert sorted(read_folder(tmp_path)) == ["m", "m.checkpoint", "m.meta.json"]
 
 
 @pytest.mark.parametrize("option", ["-m", "--checkpoint"])
@@ -158,28 +140,15 @@ def test_fault_081_a_path_that_cannot_be_written_ends_before_the_data_are_read(
 def test_fault_074_the_source_of_the_data_and_another_process_change_no_byte(
     data: Path, tmp_path: Path
 ) -> None:
+    """The file in this process; packed, and as standard input, in others."""
     text = (data / "train.txt").read_bytes()
     (tmp_path / "train.txt.gz").write_bytes(gzip.compress(text))
-    models = []
-    for number, source in enumerate((data / "train.txt", tmp_path / "train.txt.gz", "-")):
-        model = tmp_path / str(number)
-        words = [
-            str(word)
-            for word in (
-                "train",
-                source,
-                "-m",
-                model,
-                *FEW,
-                "--seed",
-                3,
-                "--param",
-                "feature_fraction=0.5",
-            )
-        ]
+    options = [*FEW, "--seed", 3, "--param", "feature_fraction=0.5"]
+    succeed("train", data / "train.txt", "-m", tmp_path / "here", *options)
+    for name, source in (("packed", tmp_path / "train.txt.gz"), ("piped", "-")):
+        words = [str(word) for word in ("train", source, "-m", tmp_path / name, *options)]
         subprocess.run([*COMMAND, *words], input=text, check=True, capture_output=True)
-        models.append(model.read_bytes())
-    assert models[0] == models[1] == models[2]
+        assert (tmp_path / name).read_bytes() == (tmp_path / "here").read_bytes()
 
 
 @backends

@@ -17,6 +17,7 @@ from tests.cli.conftest import (
     FEW,
     interrupt_saving,
     invoke,
+    read_folder,
     sidecar,
     start,
     stop_in_round,
@@ -59,19 +60,31 @@ sys.exit(run_reporting_errors(pressed))
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_fault_078_a_signal_finishes_the_round_and_writes_the_model(
-    number: signal.Signals, data: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("number", "options", "names"),
+    [
+        (signal.SIGINT, (), ["m", "m.meta.json"]),
+        (signal.SIGTERM, ("--checkpoint-every", 50_000), ["m", "m.checkpoint", "m.meta.json"]),
+    ],
+    ids=["SIGINT", "SIGTERM"],
+)
+def test_fault_078_a_signal_finishes_the_round_and_writes_model_and_checkpoint(
+    number: signal.Signals,
+    options: tuple[object, ...],
+    names: list[str],
+    data: Path,
+    tmp_path: Path,
 ) -> None:
     model = tmp_path / "m"
-    process = start("train", data / "train.txt", "-m", model, *ENDLESS)
+    process = start("train", data / "train.txt", "-m", model, *ENDLESS, *options)
     assert process.stderr is not None
     while not process.stderr.readline().startswith("round 1/"):
         assert process.poll() is None
     process.send_signal(number)
-    out, log = process.communicate()
+    out, log = process.communicate(timeout=60)
     assert (process.returncode, out) == (128 + number, f"model written to {model}\n")
     assert "stopped after round" in log
+    assert sorted(read_folder(tmp_path)) == names
     loaded = boostrank.RankingModel.load(model)
     assert 1 <= loaded.best_iteration < 100_000
     assert loaded.info["training"]["rounds"] == 100_000

@@ -128,6 +128,7 @@ def test_names_are_shown_where_features_are(folder: Path) -> None:
 
 
 def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
+    # The survey and the doctor say of a table what they say of the text.
     whole = survey(folder / "train.txt")
     for ending in ("csv", "parquet", "feather"):
         surveyed = survey(folder / f"train.{ending}", label="rel", qid="query", drop="url,no")
@@ -145,6 +146,7 @@ def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
         assert [(f.check, f.count, f.message) for f in findings] == [
             (f.check, f.count, f.message) for f in text
         ]
+    # Faults are told with line and column.
     (folder / "bad.csv").write_text("rel,query,a,b\n1,1,2,7\n1,1,x,7\n0,2,3,7\n2,1,3,7\n")
     checked = refuse("doctor", folder / "bad.csv", "--label", "rel", "--qid", "query")
     assert "bad.csv:3: error: value 'x' of column 'a' is not a number" in checked.stdout

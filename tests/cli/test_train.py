@@ -3,49 +3,51 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import boostrank
-from tests.cli.conftest import FEW, invoke, refuse, sidecar, succeed, train_words
+from tests.cli.conftest import FEW, invoke, refuse, sidecar, start, succeed, train_words
 
 # The generated data have missing values, which the reader mentions.
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
 
 
-@pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
-def test_a_model_is_trained_scored_and_measured_in_processes_of_their_own(
-    backend: str, data: Path, tmp_path: Path
+def run_in_a_process(*arguments: object) -> tuple[int, str, str]:
+    """Exit status, standard output and standard error of a command."""
+    process = start(*arguments)
+    out, log = process.communicate()
+    return process.returncode, out, log
+
+
+def run_here(*arguments: object) -> tuple[int, str, str]:
+    """The same in this process."""
+    result = invoke(*arguments)
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("backend", "run"), [("lightgbm", run_in_a_process), ("xgboost", run_here)]
+)
+def test_a_model_is_trained_scored_and_measured(
+    backend: str, run: Callable[..., tuple[int, str, str]], data: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip(backend)
-    from tests.cli.conftest import start
-
     model, scores = tmp_path / "model", tmp_path / "scores.txt"
-    train = start(
-        "train",
-        data / "train.txt",
-        "--valid",
-        data / "valid.txt",
-        "--backend",
-        backend,
-        "--model",
-        model,
-        *FEW,
-    )
-    out, log = train.communicate()
-    assert (train.returncode, out) == (0, f"model written to {model}\n")
+    words = train_words(data, model, "--backend", backend, *FEW)
+    status, out, log = run(*words)
+    assert (status, out) == (0, f"model written to {model}\n")
     assert "round 4/4  valid ndcg@10 0." in log
 
-    predict = start("predict", model, data / "test.txt", "-o", scores)
-    assert predict.communicate()[0] == ""
+    assert run("predict", model, data / "test.txt", "-o", scores)[:2] == (0, "")
     test_set = boostrank.read(data / "test.txt")
     expected = boostrank.RankingModel.load(model).predict(test_set)
     assert [float(line) for line in scores.read_text().splitlines()] == expected.tolist()
 
-    evaluate = start("evaluate", model, scores, data / "test.txt", "--json")
-    printed = json.loads(evaluate.communicate()[0])
+    printed = json.loads(run("evaluate", model, scores, data / "test.txt", "--json")[1])
     assert printed[str(scores)]["ndcg@10"]["mean"] == printed[str(model)]["ndcg@10"]["mean"]
     assert printed[str(scores)]["ndcg@10"]["difference"] == 0.0
 
@@ -216,21 +218,6 @@ def test_a_stand_in_for_a_missing_value_is_refused_with_the_option_that_reads_it
     assert "--missing-token NULL" in refused.stderr
     assert not (tmp_path / "m").exists()
     succeed("train", file, "-m", tmp_path / "m", "--missing-token", "NULL", *FEW)
-
-
-def test_standard_input_is_read(data: Path, tmp_path: Path) -> None:
-    import subprocess
-
-    from tests.cli.conftest import COMMAND
-
-    with (data / "train.txt").open() as file:
-        done = subprocess.run(
-            [*COMMAND, "train", "-", "-m", str(tmp_path / "m"), *FEW],
-            stdin=file,
-            capture_output=True,
-            text=True,
-        )
-    assert done.returncode == 0, done.stderr
 
 
 def test_a_mixture_and_what_composes_are_words_on_the_command_line(

@@ -33,6 +33,7 @@ from tests.cli.conftest import (
 def test_a_second_training_is_refused_and_what_a_killed_one_leaves_is_not_in_the_way(
     data: Path, model: Path, tmp_path: Path
 ) -> None:
+    # A training that goes on for long.
     first = start(
         "train",
         data / "train.txt",
@@ -47,6 +48,7 @@ def test_a_second_training_is_refused_and_what_a_killed_one_leaves_is_not_in_the
     while not (tmp_path / "c").exists():
         assert first.poll() is None
         time.sleep(0.02)
+    # Nothing else writes its model or its checkpoint.
     refused = refuse("study", "average", model, "-m", tmp_path / "m")
     assert f"{tmp_path / 'm'}: process {first.pid} " in refused.stderr
     for path, checkpoint, name in (("m", "other", "m"), ("other", "c", "c")):
@@ -55,6 +57,7 @@ def test_a_second_training_is_refused_and_what_a_killed_one_leaves_is_not_in_the
             refused = refuse("train", data / "train.txt", *FEW, *words)
             assert f"{tmp_path / name}: process {first.pid} " in refused.stderr
             assert "rows" not in refused.stderr
+    # After a kill, with what it can leave, the next training writes both.
     first.kill()
     first.communicate()
     for name in ("m", "m.meta.json", "c"):
@@ -125,6 +128,7 @@ def unwritable(*_: object, **__: object) -> None:
 def test_fault_063_the_rounds_before_a_broken_gradient_are_kept(
     backend: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A model of the three rounds before the fault; then the gradient breaks.
     common = (
         "train",
         data / "train.txt",
@@ -147,6 +151,7 @@ def test_fault_063_the_rounds_before_a_broken_gradient_are_kept(
         return gradient(bound, scores, round, **options)
 
     monkeypatch.setattr(BoundObjective, "gradient", broken_later)
+    # The rounds are kept in a file of their own, beside those that exist.
     (tmp_path / "m.txt").write_text("precious")
     (tmp_path / "m-before-the-fault.txt").write_text("precious too")
     result = invoke(*common, 8, "-m", tmp_path / "m.txt")
@@ -159,6 +164,7 @@ def test_fault_063_the_rounds_before_a_broken_gradient_are_kept(
     assert re.search(rf"round 3.*trees before it are in {kept}", result.stderr)
     assert (tmp_path / "m.txt").read_text() == "precious"
     assert (tmp_path / "m-before-the-fault.txt").read_text() == "precious too"
+    # They are the model that three rounds give.
     loaded, alone = (
         boostrank.RankingModel.load(kept),
         boostrank.RankingModel.load(tmp_path / "three"),

@@ -118,6 +118,7 @@ def test_a_search_trains_with_the_columns_and_writes_them_down(
     pytest.importorskip("optuna", reason="tuning is an extra")
     from boostrank.tuning import search as module
 
+    # Keep every model that the search trains.
     trained = []
 
     def recorded(training: Any) -> boostrank.RankingModel:
@@ -126,6 +127,7 @@ def test_a_search_trains_with_the_columns_and_writes_them_down(
 
     run = module.run
     monkeypatch.setattr(module, "run", recorded)
+    # All have the columns, and the configuration names them.
     search = (
         "tune",
         data / "train.txt",
@@ -145,6 +147,7 @@ def test_a_search_trains_with_the_columns_and_writes_them_down(
     }
     written = (tmp_path / "tuned.toml").read_text()
     assert 'within-query = "zscore"\nof = "f1,3"\n' in written
+    # Another search is not resumed; the configuration trains with the columns.
     result = invoke(*search, "--resume", "--within-query", "rank")
     assert result.exit_code != 0
     assert "within_query" in result.stderr

@@ -14,6 +14,7 @@ CURVE = Propensities([1.0, 0.5, 0.25])
 
 
 def test_exposure_dcg_is_the_mean_discounted_click_probability_of_the_top() -> None:
+    # A log of 30 queries with 8 documents each, at up to three positions.
     rng = np.random.default_rng(0)
     qid, rows = np.repeat(np.arange(30), 8), np.arange(240)
     entries = [
@@ -24,6 +25,7 @@ def test_exposure_dcg_is_the_mean_discounted_click_probability_of_the_top() -> N
     ]
     log = ClickLog(*np.array(entries).T, 240)
     old, new = rng.normal(size=(2, 240))
+    # By hand: gains are clicks by exposure, discounted in the top 3.
     clicks, exposure = np.zeros((2, 240))
     for row, p, n, c in entries:
         clicks[row] += c
@@ -39,6 +41,7 @@ def test_exposure_dcg_is_the_mean_discounted_click_probability_of_the_top() -> N
         values[name] = sums[clicked]
         known_share = np.mean([exposure[row] > 0 for top in tops for row in top])
     moved = [len({p for r, p, *_ in entries if r == row}) > 1 for row in rows if clicks[row] > 0]
+    # The gate gives the same, in whatever order rows are.
     shuffled = rng.permutation(240)
     for order in (rows, shuffled):
         data = RankingDataset.from_arrays(

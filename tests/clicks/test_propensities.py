@@ -72,6 +72,7 @@ def test_the_errors_are_those_that_clicks_of_queries_have() -> None:
             [(value(theta + unit) - value(theta - unit)) / (2 * step) for unit in units]
         )
 
+    # Sandwich errors: slopes by query around the inverse curvature.
     scores = np.array([slopes(part) for part in by_query])
     curvature = np.zeros((5, 5))
     n, c = np.zeros((2, log.n_documents, 6))
@@ -217,7 +218,7 @@ def test_a_file_that_is_none_is_refused(
 def test_text_that_is_no_json_object_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     path.write_text(text)
-    with pytest.raises(FileFormatError, match="not a file of propensities"):
+    with pytest.raises(FileFormatError, match="propensities"):
         Propensities.read(path)
 
 

@@ -45,6 +45,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "distributed", reason="Dask is not installed: pip install 'boostrank[dask]'"
     )
     pytest.importorskip("xgboost", reason="XGBoost is not installed")
+    # A scheduler, and two workers with their nannies.
     folder = tmp_path_factory.mktemp("dask")
     file = str(folder / "scheduler.json")
     dask = [sys.executable, "-m", "dask"]

@@ -89,7 +89,12 @@ def test_a_changed_byte_ends_the_connection(
     door: tuple[Door, queue.Queue[Link]], at: int, change: int
 ) -> None:
     """Somebody in the middle changes one byte of what goes one way."""
-    with socket.create_server(("127.0.0.1", 0)) as middle:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        socket.create_server(("127.0.0.1", 0)) as middle,
+    ):
+        # A relay, which changes the byte.
+        patch.setattr(channel, "_HANDSHAKE_SECONDS", 1.0)
 
         def pass_on() -> None:
             near, _ = middle.accept()
@@ -111,6 +116,7 @@ def test_a_changed_byte_ends_the_connection(
 
         threading.Thread(target=pass_on, daemon=True).start()
 
+        # What is said through it is not heard.
         def talk() -> str:
             near = Link(socket.create_connection(middle.getsockname()), KEY, called=False)
             near.send("x" * 400)

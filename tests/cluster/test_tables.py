@@ -59,13 +59,16 @@ def test_a_table_is_cut_between_queries(tables: tuple[Any, Any]) -> None:
     assert sum(part["query"].nunique() for part in parts) == tables[0]["query"].nunique()
 
 
-@pytest.mark.parametrize(("kind", "engine"), [("pandas", "lightgbm"), ("arrow", "xgboost")])
+@pytest.mark.parametrize(
+    ("kind", "engine", "where"), [("pandas", "lightgbm", "dask"), ("arrow", "xgboost", "local:2")]
+)
 def test_of_a_table_workers_learn_what_a_single_machine_does(
-    tables: tuple[Any, Any], engine: str, kind: str
+    cluster: Any, tables: tuple[Any, Any], engine: str, kind: str, where: str
 ) -> None:
     pytest.importorskip(engine)
     rows, valid = tables if kind == "pandas" else map(pa.Table.from_pandas, tables)
-    model = train("local:2", PARAMS, rows, 4, valid, qid="query", backend=engine)
+    workers = cluster if where == "dask" else where
+    model = train(workers, PARAMS, rows, 4, valid, qid="query", backend=engine)
     train_set = boostrank.RankingDataset.from_frame(rows, qid="query")
     alone = boostrank.train(PARAMS, train_set, 4, backend=engine)
     assert model.info["training"]["workers"] == 2
@@ -78,7 +81,7 @@ def test_of_a_table_workers_learn_what_a_single_machine_does(
 
 
 def test_categories_of_files_have_one_code_on_all_workers(
-    tables: tuple[Any, Any], tmp_path: Path
+    cluster: Any, tables: tuple[Any, Any], tmp_path: Path
 ) -> None:
     """Each file knows other categories, and in another order."""
     pytest.importorskip("xgboost")
@@ -88,44 +91,40 @@ def test_categories_of_files_have_one_code_on_all_workers(
         paths.append(tmp_path / f"{i}.csv")
         part.assign(town=part["town"].astype(str)).to_csv(paths[-1], index=False)
     options = {"qid": "query", "categorical": ["town"]}
-    model = train("local:2", PARAMS, paths, 4, backend="xgboost", **options)
+    model = train(cluster, PARAMS, paths, 4, backend="xgboost", **options)
     whole = boostrank.read(paths, **options)
     assert model.categories == whole.categories
     alone = boostrank.train(PARAMS, whole, 4, backend="xgboost")
     assert np.corrcoef(model.predict(whole), alone.predict(whole))[0, 1] > 0.97
-    more = train("local:2", PARAMS, paths[::-1], 1, backend="xgboost", init_model=model, **options)
+    more = train(cluster, PARAMS, paths[::-1], 1, backend="xgboost", init_model=model, **options)
     assert more.categories == model.categories
     assert more.best_iteration == 5
 
 
-def test_columns_within_queries_are_those_of_a_single_machine(data: Path) -> None:
-    shards, options = (
-        [data / f"s{i}.txt" for i in range(3)],
-        {"within_query": "rank", "of": ["f1", "f2"]},
-    )
-    model = train("local:2", PARAMS, shards, 3, [data / "v?.txt"], backend="lightgbm", **options)
+def test_columns_within_queries_are_those_of_a_single_machine(cluster: Any, data: Path) -> None:
+    shards = [data / f"s{i}.txt" for i in range(3)]
+    options = {"within_query": "rank", "of": ["f1", "f2"]}
+    model = train(cluster, PARAMS, shards, 3, [data / "v?.txt"], backend="lightgbm", **options)
     whole = boostrank.read(shards)
     alone = boostrank.train(
         PARAMS | {"of": ["f1", "f2"]}, whole, 3, backend="lightgbm", within_query="rank"
     )
     assert model.columns == alone.columns
     assert np.corrcoef(model.predict(whole), alone.predict(whole))[0, 1] > 0.97
-    assert (
-        train("local:2", PARAMS, shards, 1, backend="lightgbm", init_model=model).columns
-        == model.columns
-    )
+    more = train(cluster, PARAMS, shards, 1, backend="lightgbm", init_model=model)
+    assert more.columns == model.columns
 
 
-def test_a_wrong_table_is_refused(tables: tuple[Any, Any]) -> None:
+def test_a_wrong_table_is_refused(cluster: Any, tables: tuple[Any, Any]) -> None:
     rows, _ = tables
     with pytest.raises(DataError, match="table, not int"):
-        train("local:2", PARAMS, 5, 1)
+        train(cluster, PARAMS, 5, 1)
     with pytest.raises(DataError, match="'qid'"):
-        train("local:2", PARAMS, rows.rename(columns={"query": "session"}), 1)
+        train(cluster, PARAMS, rows.rename(columns={"query": "session"}), 1)
     with pytest.raises(DataError, match=r"training partition \d.*'grade'"):
-        train("local:2", PARAMS, rows, 1, qid="query", label="grade")
+        train(cluster, PARAMS, rows, 1, qid="query", label="grade")
     with pytest.raises(DataError, match=r"training partition \d.*f1\b"):
-        train("local:2", PARAMS, rows.assign(f1=1e300), 1, qid="query")
+        train(cluster, PARAMS, rows.assign(f1=1e300), 1, qid="query")
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -182,6 +182,7 @@ def tree(tree_body: Any, columns: dict[str, int]) -> Node:
         "a tree",
         WHO,
     )
+    # The head of a tree.
     names, nodes = (
         field(tree_body, "feature_names", list, WHO),
         field(tree_body, "tree_structure", list, WHO),
@@ -198,6 +199,7 @@ def tree(tree_body: Any, columns: dict[str, int]) -> Node:
         if at in seen:
             raise ModelError(f"{WHO}: [tree] contains cycle at node {at}")
         seen.add(at)
+        # Fields of a leaf, then those of a split, in the order of the program's checks.
         node = nodes[at]
         split_fields = {
             "node_index",

@@ -215,6 +215,7 @@ def dump_node(node: Any, columns: Mapping[str, int], plugin: Plugin) -> Node:
     children = [
         dump_node(child, columns, plugin) for child in field(node, "children", list, engine) or []
     ]
+    # A leaf.
     ids = {
         name: integer(field(node, name, Number, engine), name, engine)
         for name in IDS
@@ -224,6 +225,7 @@ def dump_node(node: Any, columns: Mapping[str, int], plugin: Plugin) -> Node:
         if "nodeid" not in ids:
             raise ModelError(f"{engine}: This leaf does not have all the required fields")
         return Leaf(float32(field(node, "leaf", Number, engine)))
+    # A split, whose children must be those that it names.
     name, threshold = (
         field(node, "split", str, engine),
         field(node, "split_condition", Number, engine),

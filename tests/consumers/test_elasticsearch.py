@@ -198,6 +198,7 @@ def saved(trees: list[Any]) -> dict[str, Any]:
             "default_left",
             "base_weights",
         )
+        # Nodes get their places from the top down; children are filled in after.
         content: dict[str, list[Any]] = {name: [] for name in columns}
 
         def add(node: Any) -> int:

@@ -37,12 +37,14 @@ def test_the_emulator_gives_the_scores_of_the_proof(name: str, kind: str) -> Non
             "categories"
         ]
         return
+    # Rows of every kind that the target's format can hold.
     body = target.write(of.served)
     names = of.served.feature_names
     pack = parity_pack(of.served.trees.forest, len(names), 20_000)
     excluded = "infinite" if target.finite else "random"
     others = pack.kind != KINDS_OF_ROWS.index(excluded)
     pack = replace(pack, rows=pack.rows[others], kind=pack.kind[others])
+    # The emulator's scores are those of the rules by which we prove.
     emulated = EMULATORS[name](body, names)(pack.rows.astype(np.float64))
     by_rules = target.scorer(body, names)(pack.rows)
     if target.rules.gives is np.float32:
@@ -50,6 +52,7 @@ def test_the_emulator_gives_the_scores_of_the_proof(name: str, kind: str) -> Non
     else:
         relative = 1e-6 if name.startswith("vespa") else 0
         np.testing.assert_allclose(emulated, by_rules, rtol=relative, atol=1e-6)
+    # Both refuse a model for the same reason, or neither does.
     refusals = []
     for checked_target in (target, replace(target, read=EMULATORS[name])):
         try:

@@ -27,6 +27,7 @@ OLD, NEW = b"the old model\n", b"the new model, longer than the old one\n" * 50
 def test_fault_077_a_failure_of_any_call_leaves_the_old_file_and_no_temporary_one(
     tmp_path: Path, existing: bool, error: int
 ) -> None:
+    # Let the first call fail, then the second, until the writing succeeds.
     path = tmp_path / "model.txt"
     failures = 0
     while True:
@@ -43,6 +44,7 @@ def test_fault_077_a_failure_of_any_call_leaves_the_old_file_and_no_temporary_on
         assert str(path) in words
         assert os.strerror(error) in words
         assert TrainingError.exit_code == 3
+        # Before the file is replaced the old one is whole, after that the new one.
         content = path.read_bytes() if path.exists() else None
         if "replace" in calls[:failures]:
             assert content == NEW

@@ -40,7 +40,7 @@ def test_a_wrong_gain_is_refused(gain):
 @pytest.mark.parametrize(
     ("labels", "gain", "words"),
     [
-        ([0, np.nan], "linear", r"row 1 \(from 0\): label nan is not a finite number"),
+        ([0, np.nan], "linear", "row 1 .*label nan"),
         ([0, -1], "linear", r"row 1 \(from 0\): label -1 is negative"),
         ([0, 32], "exponential", "above 31"),
         ([0, 3], "0,1,2", r"row 1 .*label 3 has no entry"),

@@ -35,7 +35,7 @@ def test_ids_may_be_text_or_larger_than_int64():
     ("ids", "words"),
     [
         ([1, 2, 1], r"query 1 appears again at row 2"),
-        (["x", "y", "y", "x"], "query 'x' appears again at row 3"),
+        (["x", "y", "y", "x"], "'x' .*row 3"),
         ([1.0, np.nan], "row 1 has no query id"),
         ([1.5], "whole numbers or text"),
         ([[1, 2]], "one-dimensional"),
@@ -64,7 +64,7 @@ MISSING_TIMES = np.array(["2020-01-01", "NaT", "NaT"], "M8[s]")
         (MISSING_TIMES, "row 1 has no query id"),
         ([7, None], "row 1 has no query id"),
         ([Decimal("2.5")], "type Decimal"),
-        (np.array([b"a", b"\xc8"]), "row 1, b'\\\\xc8', is not valid UTF-8"),
+        (np.array([b"a", b"\xc8"]), "row 1, b'\\\\xc8'"),
         ([(1, 2), (1, 2)], "type tuple"),
         (objects({}, {}), "type dict"),
         (objects(1j), "type complex"),

@@ -77,10 +77,10 @@ def test_errors_say_where_also_from_another_process(error: Exception, words: str
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"ties": "coin"}, "ties='coin' is not one of "),
+        ({"ties": "coin"}, "ties='coin'"),
         ({"empty_of": [("map", "two")]}, "empty_of: map='two' is not one"),
-        ({"relevant_from": float("nan")}, "relevant_from=nan is not a finite number"),
-        ({"max_grade": -1.0}, "max_grade=-1.0 is not a finite number >= 0"),
+        ({"relevant_from": float("nan")}, "relevant_from=nan"),
+        ({"max_grade": -1.0}, "max_grade=-1.0"),
         ({"max_grade": float("inf")}, "max_grade=inf"),
     ],
 )

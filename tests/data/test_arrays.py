@@ -194,7 +194,7 @@ def test_complex_features_are_refused_in_every_form(kind: str) -> None:
     with pytest.raises(DataError, match="complex128"):
         RankingDataset.from_arrays(matrix(kind).astype(np.complex128), y, group=GROUP)
     pd = pytest.importorskip("pandas", reason="frames of pandas")
-    with pytest.raises(DataError, match="column 'a' contains complex numbers"):
+    with pytest.raises(DataError, match=r"'a' .*complex"):
         RankingDataset.from_arrays(pd.DataFrame({"a": np.ones(ROWS) * 1j}), y, group=GROUP)
 
 

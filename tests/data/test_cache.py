@@ -182,7 +182,7 @@ while True:
 
 def test_fault_082_a_writer_killed_at_any_moment_leaves_a_whole_entry(cache: Cache) -> None:
     """Cases 60 and 82."""
-    for wait in np.linspace(0.001, 0.08, 6):
+    for wait in np.linspace(0.001, 0.08, 4):
         writer = subprocess.Popen(
             [sys.executable, "-c", _WRITER, str(cache.folder)], stdout=subprocess.PIPE
         )
@@ -267,6 +267,7 @@ def test_fault_112_an_entry_with_a_right_checksum_and_a_wrong_note_is_as_if_ther
     def read() -> RankingDataset:
         return boostrank.stream(path, cache=folder, threads=1)
 
+    # Change the note, or the shape of an array, in an entry.
     first = read()
     (entry,) = folder.glob("*.data")
     with np.load(io.BytesIO(entry.read_bytes()[:-32])) as arrays:
@@ -287,6 +288,7 @@ def test_fault_112_an_entry_with_a_right_checksum_and_a_wrong_note_is_as_if_ther
             text = repr({"descr": "<f8", "fortran_order": False, "shape": value}).encode()
             file.write(np.lib.format.magic(1, 0) + len(text).to_bytes(2, "little") + text)
             file.write(contents["labels"].tobytes())
+    # With the checksum of what it has become, it is read anew.
     body = buffer.getvalue()
     entry.write_bytes(body + hashlib.blake2b(body, digest_size=32).digest())
     assert read().fingerprint == first.fingerprint

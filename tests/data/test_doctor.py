@@ -620,6 +620,7 @@ def test_what_the_reader_refuses_is_an_error_and_nothing_else_is(
         ".",
         "e5",
     ]
+    # Rows out of order, and up to two odd words somewhere in the text.
     for _ in range(150):
         lines = clean[: rng.integers(2, 40)]
         lines.insert(int(rng.integers(len(lines))), lines.pop(int(rng.integers(len(lines)))))
@@ -630,6 +631,7 @@ def test_what_the_reader_refuses_is_an_error_and_nothing_else_is(
             at = int(rng.integers(len(text)))
             text = text[:at] + str(rng.choice(bits)) + text[at + int(rng.integers(0, 9)) :]
         path.write_text(text, newline="")
+        # The line where the reader stops, and the errors of the doctor.
         where = None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -214,18 +214,20 @@ def test_codes_are_whole_numbers_from_zero(values: list[float], match: str) -> N
 
 def test_tables_that_are_no_rows_of_features_are_refused() -> None:
     pd = pytest.importorskip("pandas", reason="frames of pandas")
+    # Tables that are no features.
     for table, match in (
         (pd.Series([1.0]), "two-dimensional"),
         (pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]), "must be distinct"),
         (pd.DataFrame([[1.0, 2.0]], columns=["x", " "]), "feature 1 .from 0. has a blank name"),
         (
             pd.DataFrame({"x": pd.cut([1.0, 2.0], 2)}),
-            "'x' are of type Interval; convert them to text",
+            "'x' .*Interval",
         ),
-        (pd.DataFrame({"x": pd.Categorical([1, "a"])}), "'a', a category that is text, but"),
+        (pd.DataFrame({"x": pd.Categorical([1, "a"])}), "'a', .*text"),
     ):
         with pytest.raises(DataError, match=match):
             RankingDataset.from_arrays(table, [1] * len(table), group=[1])
+    # Columns that are not there.
     for drop, column in (
         ({"drop": "y"}, "y"),
         ({"weight": "w"}, "w"),
@@ -299,7 +301,7 @@ def test_whole_numbers_of_any_size_are_categories() -> None:
     ("options", "match"),
     [
         ({"label": "grade"}, "no column 'grade'"),
-        ({"drop": None}, "drop must be a list"),
+        ({"drop": None}, "drop .*list"),
         ({"categorical_feature": 3.5}, "categorical_feature=3.5 must be a list"),
     ],
 )

@@ -227,6 +227,7 @@ def test_a_failed_write_leaves_the_old_file(
 
 @pytest.mark.fault(89)
 def test_scores_are_written_as_python_writes_them() -> None:
+    # Ends of the range, powers and their neighbours, and random numbers of several kinds.
     rng = np.random.default_rng(5)
     powers = np.concatenate([10.0 ** np.arange(-7, 20), 2.0 ** np.arange(-60, 60)])
     odd = [
@@ -257,6 +258,7 @@ def test_scores_are_written_as_python_writes_them() -> None:
             rng.integers(-(2**24), 2**24, 5000) / 2.0**20,
         ]
     )
+    # As Python writes them; none, and every second one of an array.
     assert score_text(scores) == "".join(f"{score!r}\n" for score in scores.tolist()).encode()
     assert score_text(scores[:0]) == b""
     assert score_text(scores[::2]) == score_text(scores[::2].copy())

@@ -355,6 +355,7 @@ def test_the_options_of_the_reader_hold(write: Write) -> None:
             max_bad_share=0.5,
             label_map="-1=0",
         )
+    # The line that is skipped is named; everything else follows the options.
     assert any(
         "1 of 5 rows" in str(warning.message) and ":7: " in str(warning.message)
         for warning in caught
@@ -368,6 +369,7 @@ def test_the_options_of_the_reader_hold(write: Write) -> None:
     )
     assert data.provenance.options["label"] == "rel"
     assert data.provenance.options["drop"] == ["u"]
+    # Weights that differ within a query are of documents.
     each = boostrank.read(write("label,qid,a,w\n1,1,2,1\n1,1,2,0\n"), weight="w")
     assert each.document_weights is not None
     assert each.document_weights.tolist() == [1.0, 0.0]
@@ -754,6 +756,7 @@ def test_categories_of_later_files_have_the_codes_of_the_training(
     )
     train = boostrank.read(write(text, "train.csv"), categorical=["colour"])
     assert train.features.tolist()[2:] == CODES[2:]
+    # A later file, read whole and in pieces: what the training had not is missing.
     later = write("label,qid,colour\n1,9,green\n0,9, red\n1,9,pink\n0,9,pink\n", "later.csv")
     with pytest.warns(DataWarning, match="2 values .*'pink'.*missing"):
         data = boostrank.read(later, like=train)
@@ -767,6 +770,7 @@ def test_categories_of_later_files_have_the_codes_of_the_training(
                 pieces_of_files(later, np.copy, like=train.feature_space, columns=columns) or ()
             )
         np.testing.assert_array_equal(np.concatenate(pieces), data.features)
+    # Numbers where the training has text are refused, and text where it has numbers.
     parquet.write_table(
         pa.table({"label": [1], "qid": [9], "colour": [3.5]}), tmp_path / "later.parquet"
     )
@@ -779,6 +783,7 @@ def test_categories_of_later_files_have_the_codes_of_the_training(
         boostrank.read(later, like=numbers, categorical="colour")
     with refused("no column is called 'color' (--categorical). Did you mean 'colour'?"):
         boostrank.read(later, categorical="color")
+    # Of several files together the codes are of all values.
     both = boostrank.read(
         [tmp_path / "train.csv", write("colour,label,qid\npink,1,9\n")], categorical="colour"
     )

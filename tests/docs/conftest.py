@@ -62,12 +62,12 @@ def folder(made_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture(scope="session")
 def scheduler() -> Iterator[Any]:
-    """The address of a Dask scheduler with two workers on this machine."""
+    """The address of a Dask scheduler with a worker on this machine."""
     distributed = pytest.importorskip(
         "distributed", reason="Dask is not installed: pip install 'boostrank[dask]'"
     )
     pytest.importorskip("xgboost", reason="XGBoost is not installed")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0, silence_logs=50
+        n_workers=1, threads_per_worker=1, dashboard_address=None, memory_limit=0, silence_logs=50
     ) as cluster:
         yield cluster.scheduler_address

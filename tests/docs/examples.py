@@ -35,6 +35,8 @@ _FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 # The examples are written for real data; here they get small files, and end soon.
 _SMALLER = [
     (r"--queries \d{4}", "--queries 200"),
+    (r"shop --queries \d+", "shop --queries 150"),
+    (r"queries=\d+, mean_length", "queries=150, mean_length"),
     (r"--rounds \d+", "--rounds 6"),
     (r"(?m)^boostrank train ", "boostrank train --rounds 6 "),
     (r"--time \w+", "--time 1s"),
@@ -89,6 +91,7 @@ def run_page(page: Path, replaced: dict[str, str]) -> str:
             text = text.replace(old, new)
         for pattern, new in _SMALLER:
             text = re.sub(pattern, new, text)
+        # Write, execute or run what the block says.
         if block.title:
             Path(block.title).write_text(text, encoding="utf-8")
         elif block.language == "python":

@@ -41,6 +41,8 @@ def test_the_examples_of_a_page_run(
         replaced |= {
             "/data/": f"{folder}/data/",
             "tcp://10.0.0.1:8786": request.getfixturevalue("scheduler"),
+            # One training with processes of its own, which start for seconds, is enough.
+            '"local:2", {': f'"dask:{request.getfixturevalue("scheduler")}", {{',
         }
     printed = run_page(page, replaced)
     if page.name in _OUTCOMES:

@@ -182,6 +182,7 @@ def test_early_stopping_goes_back_to_the_best_round(data: Any, tmp_path: Path) -
         valid_sets=[valid],
         backend="linear",
     )
+    # The best round counts, in memory and in the file; the last one is another.
     curve = model.evals_result["valid_0"]["ndcg@10"]
     assert model.best_iteration == int(np.argmax(curve)) + 1 < 60
     ndcg = (
@@ -299,6 +300,7 @@ def test_a_saved_model_is_the_same_to_the_last_bit(data: Any, trained: Any, tmp_
 def test_a_damaged_file_is_refused_with_words(trained: Any) -> None:
     body = trained.booster.to_bytes()
     document = json.loads(body)
+    # A wrong value of each field, and each field left out.
     broken = {
         "scales": [-1.0] * 6,
         "weights": [0.0] * 5,
@@ -316,6 +318,7 @@ def test_a_damaged_file_is_refused_with_words(trained: Any) -> None:
             LINEAR.parse(json.dumps({k: v for k, v in document.items() if k != key}).encode())
     with pytest.raises(ModelError, match="newer"):
         LINEAR.parse(json.dumps({**document, "version": 2}).encode())
+    # A file that is cut, is no JSON, or has a field twice.
     for bad in (
         body[:-20],
         body.replace(b"0.", b"NaN, 0.", 1),

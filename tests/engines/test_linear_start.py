@@ -90,16 +90,19 @@ def test_rounds_are_those_of_trees_for_callbacks_schedules_and_stopping(
         backend=backend,
         callbacks=[lambda env: rounds.append(env.iteration), *callbacks],
     )
+    # The start is no round: not for callbacks, nor for stopping.
     curve = model.evals_result["valid_0"]["ndcg@10"]
     assert rounds == list(range(len(curve)))
     assert len(curve) < 200
     assert model.best_iteration == int(np.argmax(curve)) + 1
     assert model.best_score["valid_0"]["ndcg@10"] == max(curve)
+    # The best score is that of the saved model.
     model.save(tmp_path / "m.json")
     for saved in (model, boostrank.RankingModel.load(tmp_path / "m.json")):
         assert measure_ndcg(saved, valid) == pytest.approx(
             max(curve), rel=0, abs=SCORE_TOLERANCE[backend]
         )
+    # Nor is it one for schedules.
     annealed = boostrank.train(
         {**TREES, "objective": "reg-shf-sdcg"}, train, 4, start="linear", backend=backend
     )

@@ -71,7 +71,7 @@ def scores_of_both(data: RankingDataset, rounds: int, **options: Any) -> tuple[A
 )
 def test_the_same_trees_as_lightgbm_on_generated_data(options: dict[str, Any]) -> None:
     data = make_ranking_data(queries=120, seed=1).dataset
-    ours, theirs = scores_of_both(data, 40, **options)
+    ours, theirs = scores_of_both(data, 25, **options)
     np.testing.assert_array_equal(ours, theirs)
 
 
@@ -80,7 +80,7 @@ def test_the_same_trees_as_lightgbm_on_generated_data(options: dict[str, Any]) -
 @pytest.mark.parametrize("name", REAL)
 def test_the_same_trees_as_lightgbm_on_real_data(name: str, data_root: Path) -> None:
     data = boostrank.read(data_root / name)
-    ours, theirs = scores_of_both(data, 40)
+    ours, theirs = scores_of_both(data, 25)
     np.testing.assert_array_equal(ours, theirs)
 
 
@@ -113,9 +113,9 @@ def test_the_same_trees_as_xgboost_with_its_steps_halved(
     theirs = boostrank.train(
         {**trees, "objective": "xgboost:rank:ndcg", "learning_rate": 0.1},
         data,
-        40,
+        25,
         backend="xgboost",
     )
     our_params = {"objective": "lambdarank", "truncation_level": 32, "learning_rate": 0.05}
-    ours = boostrank.train({**trees, **our_params}, data, 40, backend="xgboost")
+    ours = boostrank.train({**trees, **our_params}, data, 25, backend="xgboost")
     np.testing.assert_allclose(ours.predict(data), theirs.predict(data), rtol=0, atol=1e-5)

@@ -136,6 +136,7 @@ def test_pushed_rows_make_lightgbms_own_trees(sparse: bool, tmp_path: Path) -> N
         def fill(self, data: Any, reference: Any) -> None:
             self.load_bins(str(tmp_path / "bins"), reference)
 
+    # The trees of a data set in memory, of pushed rows, and of bins from a file.
     features, labels = rows()
     names = [f"f{i}" for i in range(5)]
     params = PARAMS | {"bin_construct_sample_cnt": 150, "objective": "regression"}

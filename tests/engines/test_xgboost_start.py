@@ -30,12 +30,14 @@ XGBOOST_ALONE = pytest.mark.parametrize("backend", ["xgboost"], indirect=True)
 def test_the_score_is_that_of_the_start_and_the_trees_which_are_grown_from_it(
     boosted: Any, start_data: Any
 ) -> None:
+    # The file has a tree for each curve of the start, then the rounds.
     cross_fit = cross_fitted(
         start_data[0], boosted.info["objective"]["params"].get("gain", "exponential")
     )
     model = parse_model(boosted.to_bytes())
     assert model.start_trees == len(cross_fit.start.curves) > 3
     assert boosted.booster.num_boosted_rounds() == 6 + model.start_trees
+    # The trees alone, added to the curves, give the scores.
     trees = xgb.Booster()
     trees.load_model(
         bytearray(model.with_trees({}, model.forest["trees"][model.start_trees :], model.ends))
@@ -48,6 +50,7 @@ def test_the_score_is_that_of_the_start_and_the_trees_which_are_grown_from_it(
     both = start + trees.inplace_predict(start_data[1].features, predict_type="margin")
     np.testing.assert_allclose(boosted.predict(start_data[1]), both, rtol=0, atol=1e-5)
 
+    # The first round sees the cross-fitted scores.
     seen = []
 
     def watching(scores: Any, matrix: Any) -> Any:

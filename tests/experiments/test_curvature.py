@@ -5,7 +5,11 @@ out otherwise.
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 
+import numba
 import numpy as np
 import pytest
 
@@ -13,15 +17,37 @@ import boostrank
 from experiments.curvature import layout, run
 from experiments.curvature.families import SPECS, tanh_over
 
+plain = pytest.mark.skipif(
+    not numba.config.DISABLE_JIT, reason="run in plain Python by the test that starts it"
+)
+
 
 def test_kernels_write_the_constants_that_curvatures_are_computed_from():
     layout.check_layout()
 
 
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="this is that process")
+def test_curvatures_hold_in_plain_python():
+    """In a process without the compiler, which takes 12 seconds for these kernels."""
+    words = ["-m", "pytest", "-n", "0", "-p", "no:cacheprovider", __file__]
+    words += ["-v", "-k", "package or gradient"]
+    done = subprocess.run(
+        [sys.executable, *words],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout
+    assert f"{1 + len(SPECS)} passed" in done.stdout
+
+
+@plain
 def test_what_is_called_shipped_is_what_the_package_ships():
     run.check_shipped()
 
 
+@plain
 @pytest.mark.parametrize("name", SPECS)
 def test_each_curvature_is_another_under_the_same_gradient(name):
     rng = np.random.default_rng(0)

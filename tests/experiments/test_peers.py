@@ -248,6 +248,7 @@ def test_the_search_stops_by_its_rule():
 
 
 def test_a_killed_run_goes_on_to_the_same_cells(tmp_path, monkeypatch):
+    # A run in another process, killed after five trainings.
     script = f"""
 import sys, time
 sys.path[:0] = {[str(Path(__file__).parents[2]), str(Path(__file__).parent)]!r}
@@ -272,6 +273,7 @@ t.work(t.cells_of(["a", "b"], t.make_dataset()), t.Budget(4, 2, 3), t.Path({str(
     budget, cells = Budget(4, 2, 3), cells_of(["a", "b"], make_dataset())
     assert 5 <= kept < budget.runs * len(cells)
 
+    # The next one trains the others only, and gives what an undisturbed one gives.
     calls = []
     monkeypatch.setattr(engines, "trained", lambda *arguments: calls.append(1) or fake(*arguments))
     resumed = work(cells, budget, tmp_path / "killed")
@@ -384,6 +386,7 @@ def test_two_processes_do_not_train_the_same_cell(tmp_path):
 
 
 def test_the_command_runs_on_a_file_of_its_own(tmp_path, monkeypatch, capsys):
+    # A file of 32 queries, and an engine that trains nothing.
     data = make_dataset(32)
     rows = zip(data.labels, np.repeat(np.arange(32), 6), data.features, strict=True)
     lines = [
@@ -418,6 +421,7 @@ def test_the_command_runs_on_a_file_of_its_own(tmp_path, monkeypatch, capsys):
             str(tmp_path),
         ],
     )
+    # Half of the queries confirm what the others chose.
     run.main()
     out = capsys.readouterr().out
     assert "minus lightgbm lambdarank, every set alike" in out

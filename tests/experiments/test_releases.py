@@ -70,6 +70,7 @@ def test_mslr_from_folder_to_table(
         "XGBoost|QueryRMSE|boostrank lambdarank",
     )
     call(monkeypatch, tmp_path / "out", *words)
+    # Under each convention a row for each method and for each published number.
     table = (tmp_path / "out" / "web10k.md").read_text()
     asked = [REFERENCE, "XGBoost, LightGBM's page", "boostrank lambdarank, LightGBM's page"]
     if importlib.util.find_spec("catboost"):
@@ -83,6 +84,7 @@ def test_mslr_from_folder_to_table(
         assert all(
             (row.count("[") == 5) == (rules == "default") for row in rows if "published" not in row
         )
+    # The same again, of what was kept.
     monkeypatch.setattr(run, "trained", lambda *_: pytest.fail("trained once more"))
     call(monkeypatch, tmp_path / "out", *words)
     assert (tmp_path / "out" / "web10k.md").read_text() == table

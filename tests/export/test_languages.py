@@ -79,6 +79,7 @@ def test_words_of_a_language_are_no_names(target: TargetSpec) -> None:
 
 def test_large_models_fit(target: TargetSpec) -> None:
     """Literals and methods of Java hold 64 KB; these trees take 2 MB."""
+    # A hundred full trees with random splits of 2,000 features.
     trees, depth = 100, 8
     nodes = 2**depth - 1
     at = np.arange(nodes)
@@ -101,6 +102,7 @@ def test_large_models_fit(target: TargetSpec) -> None:
         np.zeros(0, np.uint32),
         np.zeros(1, np.int64),
     )
+    # Long names, which do not fit into single lines or literals.
     names = tuple(f"größe {i:,} der ähnlichen Dinge" for i in range(2_000))
     served = replace(
         example("lightgbm-none-whole").served,
@@ -109,6 +111,7 @@ def test_large_models_fit(target: TargetSpec) -> None:
     )
     body = target.write(served)
     assert target.name == "c" or max(map(len, body.split(b"\n"))) < 65_536 < len(body)
+    # Compiled, the file gives the scores of its Python reading.
     rows = rng.normal(size=(50, 2_000))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shutil, "which", lambda program: None)

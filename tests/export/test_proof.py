@@ -469,6 +469,7 @@ def test_a_target_has_the_same_bits_or_refuses_and_leaves_no_file(
     assert export_model(
         example("lightgbm-none-whole").model, tmp_path / "whole", target, feature_names=NAMES
     ).same_bits
+    # Missing values.
     for kind in ("lightgbm-start-missing", "xgboost-none-missing"):
         path = tmp_path / kind
         if target == "opensearch-2":
@@ -481,6 +482,7 @@ def test_a_target_has_the_same_bits_or_refuses_and_leaves_no_file(
             assert set(proof.other_leaves) == {"missing"}
         else:
             assert export_model(example(kind).model, path, target, feature_names=NAMES).same_bits
+    # Categories.
     if target == "vespa-lightgbm":
         categories = export_model(
             example("lightgbm-none-categories").model, tmp_path / "c", target, feature_names=NAMES

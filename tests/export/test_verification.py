@@ -136,8 +136,10 @@ def test_the_command_reads_what_was_logged(model: Any, tmp_path: Path, form: str
             *options,
         )
 
+    # Equal scores, rounded as they were logged.
     same = run(expected)
     assert (same.exit_code, "equal" in same.stdout) == (0, True), same.stdout + same.stderr
+    # Others from row 31 on, of which the first is shown; then a shift, which keeps the ranking.
     other = expected + 0.5
     other[:30] = expected[:30]
     result = run(other)

@@ -687,6 +687,7 @@ def arguments_of_other_fits() -> None:
             X, y, qid=qid, **options
         )
 
+    # The names that LightGBM and XGBoost have for validation sets give the same.
     pair = (X[:40, ::-1], y[:40])
     watched = {"eval_set": [pair], "eval_group": [sizes[:2]]}
     expected = trained(**watched).evals_result_
@@ -696,9 +697,11 @@ def arguments_of_other_fits() -> None:
         trained(eval_X=pair[:1], eval_y=pair[1:], eval_qid=[qid[:40]], verbose=False).evals_result_
         == expected
     )
+    # Weights, metrics and stopping.
     weighted = trained(**watched, sample_weight_eval_set=[[1, 3]]).evals_result_
     assert weighted == trained(**watched, eval_sample_weight=[[1, 3]]).evals_result_ != expected
     assert trained(**watched, eval_metric="map", early_stopping_rounds=1).best_iteration_ < 3
+    # What is not taken is refused with the name that is.
     for name, says in {
         "init_score": "init_model",
         "base_margin": "init_model",

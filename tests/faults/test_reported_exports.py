@@ -261,6 +261,7 @@ def test_first_use_cli_07_13_commands_can_be_pasted_and_rank_by_the_model(target
 @pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
 @pytest.mark.parametrize("more", [(), ("--folds", 2), ("--start", "none")])
 def test_first_use_cli_12_fill_values(backend: str, more: tuple[object, ...]) -> None:
+    # The target takes no missing values: without fill values it is refused.
     command = (
         "train",
         "s.csv",
@@ -276,6 +277,7 @@ def test_first_use_cli_12_fill_values(backend: str, more: tuple[object, ...]) ->
     refused = refuse(*command)
     assert "--fill" in refused.output
     succeed(*command, "--fill", "median,price=0.3")
+    # The values are the medians but for one, and scores are those of filled rows.
     model, rows = (
         boostrank.RankingModel.load("f.json"),
         pd.read_csv("s.csv")[list(NAMES)].to_numpy(),
@@ -285,6 +287,7 @@ def test_first_use_cli_12_fill_values(backend: str, more: tuple[object, ...]) ->
     assert fill[1] == np.float32(0.3)
     assert fill[0] == np.float32(np.median(rows[:, 0]))
     assert np.array_equal(scores, model.predict(np.where(np.isnan(rows), fill, rows)))
+    # The exported file has the same scores of such rows.
     status, words = export("opensearch-2", "s.csv", model="f.json")
     assert status == 0
     assert "same bits" in words

@@ -490,6 +490,7 @@ def test_first_use_cli_08_named_scores_have_any_order(
 def test_first_use_cli_08_named_scores_that_lack_repeat_or_add_documents(
     plain: Path, tmp_path: Path
 ) -> None:
+    # One is missing, one is there twice, two are of documents that nobody knows.
     header, *lines = (plain / "scores.csv").read_text().splitlines()
     for rows, status, words in (
         (
@@ -507,6 +508,7 @@ def test_first_use_cli_08_named_scores_that_lack_repeat_or_add_documents(
             "2 scores of documents that the data lack left out; first: ",
         ),
     ):
+        # Every command that takes scores by name refuses the file or says what it leaves out.
         path = written(tmp_path / "s.csv", "\n".join([header, *rows]))
         data, model = plain / "data.txt", plain / "m.txt"
         for command in (
@@ -657,6 +659,7 @@ def test_report_14_logged_scores_that_are_a_list_or_no_text(plain: Path, tmp_pat
 
 
 def test_report_05_qrels_of_another_form_are_refused(plain: Path, tmp_path: Path) -> None:
+    # Files that are no judgements.
     for content, location in (
         ("q1 0 d1 1\nq1 0 7\n", ":2"),
         ("q1 d1 0 1 x\n", ":1"),
@@ -667,6 +670,7 @@ def test_report_05_qrels_of_another_form_are_refused(plain: Path, tmp_path: Path
         with pytest.raises(FileFormatError) as caught:
             values_by_query(qrels)
         assert str(caught.value).startswith(f"{qrels}{location}")
+    # Files that lack grades, or have more columns.
     with pytest.warns(DataWarning, match="1 document"):
         grades = values_by_query(
             written(tmp_path / "some.csv", "query,docid,rating\nq1,d1,2\nq1,d2,\n")

@@ -308,6 +308,7 @@ def test_report_07_and_08_every_door_names_it(kind: str, tmp_path: Path) -> None
         "--model",
         tmp_path / "o",
     )
+    # Commands.
     for command in (
         ("predict", path, rows, "-o", tmp_path / "s.txt"),
         ("compare", path, tmp_path / "m.txt", rows),
@@ -320,6 +321,7 @@ def test_report_07_and_08_every_door_names_it(kind: str, tmp_path: Path) -> None
     ):
         result = invoke(*command)
         assert (result.exit_code, word in result.stderr) == (2, True), (command[0], result.stderr)
+    # Functions.
     sample = boostrank.RankingDataset.from_arrays(X, Y, group=GROUPS)
     with pytest.raises(InputError, match=re.escape(word)):
         boostrank.compare(str(path), str(tmp_path / "m.txt"), sample)

@@ -258,6 +258,7 @@ def test_first_use_cli_14_rounds_between_checkpoint_and_kill_are_logged_once(
             **options,
         )
 
+    # Killed between two checkpoints, and resumed from the first of them.
     log, checkpoint = tmp_path / "log", boostrank.Checkpoint(tmp_path / "c", every=4)
     with pytest.raises(KeyboardInterrupt):
         train(log, dies, checkpoint=checkpoint)

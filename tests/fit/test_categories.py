@@ -188,14 +188,15 @@ def test_categories_that_were_not_seen_are_missing_and_said(codes: RankingModel)
 
 
 def test_columns_that_do_not_fit_are_refused_by_name(codes: RankingModel) -> None:
+    # A model with named columns and categories.
     frame = pandas_frame(COLUMNS, KINDS)
     model = trained(codes.backend, as_data(frame))
     for wrong, match in (
-        (frame.drop(columns="flag"), "no column 'flag', which the model has"),
-        (frame.rename(columns={"flag": "flags"}), "no column 'flag', which the model has.*'flags'"),
+        (frame.drop(columns="flag"), "'flag'"),
+        (frame.rename(columns={"flag": "flags"}), "'flag'.*'flags'"),
         (
             frame.assign(number="a"),
-            r"'number' contains text \('a', ...\), but the model has numbers",
+            "'number' .*'a'.* numbers",
         ),
         (
             frame.assign(kind=1),
@@ -207,6 +208,7 @@ def test_columns_that_do_not_fit_are_refused_by_name(codes: RankingModel) -> Non
     ):
         with pytest.raises(DataError, match=match):
             model.predict(wrong)
+    # Models with codes or without names.
     with pytest.raises(DataError, match=r"'kind' .*codes without names"):
         codes.predict(frame)
     with pytest.raises(DataError, match=r"'kind' contains .*without names"):

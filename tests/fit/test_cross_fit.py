@@ -142,6 +142,7 @@ def test_the_ridge_errs_least_on_folds_and_the_scale_is_half_of_the_best(weight:
                 total += weights[q] * np.mean((t / t.std() - (s - s.mean())) ** 2)
         return total
 
+    # Of the ridges the one that errs least.
     errors = [error(ridge) for ridge in RIDGES]
     assert start.description["ridge"] == RIDGES[int(np.argmin(errors))]
     assert 0 < int(np.argmin(errors)) < len(errors) - 1
@@ -155,6 +156,7 @@ def test_the_ridge_errs_least_on_folds_and_the_scale_is_half_of_the_best(weight:
                 total -= weights[q] * (p / p.sum()) @ (s - np.log(np.exp(s).sum()))
         return total
 
+    # The scores are a share of the scale with the lowest entropy.
     best = 1.0 / cross_fit.SHARE
     assert entropy(best) < min(entropy(0.95 * best), entropy(1.05 * best))
 

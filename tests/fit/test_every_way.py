@@ -236,6 +236,7 @@ def test_whatever_the_parameters_are(
 @pytest.mark.parametrize("engine", ENGINES)
 def test_however_a_training_goes_on(engine: str, sets: Sets, usual: Any, tmp_path: Path) -> None:
     train = sets[0]
+    # Continued from a model, a file, or the engine's own booster.
     before, path = usual[engine], tmp_path / "model"
     before.save(path)
     kept = start_of(before)
@@ -248,6 +249,7 @@ def test_however_a_training_goes_on(engine: str, sets: Sets, usual: Any, tmp_pat
         )
         assert message == START
         assert start_of(model) == kept
+    # Resumed, averaged over folds, averaged with another.
     checkpoint = boostrank.Checkpoint(tmp_path / "checkpoint", every=1)
     message, _ = outcome(lambda: boostrank.train(SMALL, train, 2, checkpoint=checkpoint, **options))
     assert message == START
@@ -262,6 +264,7 @@ def test_however_a_training_goes_on(engine: str, sets: Sets, usual: Any, tmp_pat
     assert message == START
     assert outcome(lambda: boostrank.average([before, model]))[0] == START
     assert start_of(boostrank.RankingModel.load(path)) == kept
+    # A model without a start gets none.
     plain = boostrank.train(SMALL, train, 1, start="none", **options)
     for params in ({**SMALL, "objective": "auto"}, SMALL):
         message, _ = outcome(

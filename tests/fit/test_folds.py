@@ -88,6 +88,7 @@ def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> No
 def test_the_model_is_the_mean_of_trainings_that_stop_on_their_folds(
     data: RankingDataset, within: str | None
 ) -> None:
+    # Each training is measured on the queries that it did not see.
     averaged, seen = train_folds(PARAMS, data, 40, within_query=within)
     by_fold = []
     for model, (_, inside) in zip(seen, parts_of(data, 3, 7), strict=True):
@@ -96,8 +97,10 @@ def test_the_model_is_the_mean_of_trainings_that_stop_on_their_folds(
         assert model.best_score["held out"]["ndcg@5"] == pytest.approx(
             np.nanmean(by_fold[-1]), abs=1e-12
         )
+    # The model is the mean of them.
     mean = np.mean([model.predict(data) for model in seen], axis=0)
     np.testing.assert_allclose(averaged.predict(data), mean, atol=1e-12)
+    # Its record counts every query once.
     record = averaged.info["folds"]
     assert record["rounds"] == [model.best_iteration for model in seen]
     assert min(record["rounds"]) < max(record["rounds"]) < 40

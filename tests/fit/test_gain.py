@@ -35,6 +35,7 @@ def test_a_gain_of_columns_trains_as_its_values_with_a_linear_gain(backend: str,
     train, valid = _data(0), _data(1, 20)
     params: dict[str, Any] = {"num_threads": 1} if backend == "linear" else TREES
     params = params | {"eval_at": [3]}
+    # The expression, and its values as labels.
     model = boostrank.train(
         params | {"gain": GAIN}, train, 5, [valid], backend=backend, conventions="letor"
     )
@@ -49,11 +50,13 @@ def test_a_gain_of_columns_trains_as_its_values_with_a_linear_gain(backend: str,
     )
     np.testing.assert_array_equal(model.predict(valid), same.predict(valid))
     assert model.evals_result == same.evals_result
+    # Data that have the gain already.
     resolved = boostrank.train(
         params, train.with_gain(GAIN), 5, [valid], backend=backend, conventions="letor"
     )
     np.testing.assert_array_equal(model.predict(valid), resolved.predict(valid))
     assert train.gain is None
+    # The model keeps the expression, and training that goes on computes it.
     model.save(tmp_path / "model.txt")
     loaded = boostrank.RankingModel.load(tmp_path / "model.txt")
     assert loaded.info.gain == model.info.gain == GAIN

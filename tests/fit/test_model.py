@@ -117,7 +117,7 @@ def test_rank_counts_from_one_within_each_query(trained: Any) -> None:
 
 def test_rows_sorted_on_the_way_in_come_back_in_their_order() -> None:
     train = make_dataset(0)
-    model = boostrank.train({"objective": "sdcg", **FAST}, train, 3)
+    model = boostrank.train({"objective": "lambdarank", **FAST}, train, 3)
     order = np.random.default_rng(0).permutation(train.n_documents)
     qid = train.queries.row_ids()
     with pytest.raises(DataError, match="appears again"):
@@ -147,7 +147,7 @@ def overflowing(backend: str) -> RankingModel:
     data = RankingDataset.from_arrays(rng.random((40, 2)), rng.integers(0, 3, 40), group=[20, 20])
     trees = {"num_leaves": 2, "min_data_in_leaf": 2} if backend == "lightgbm" else {}
     model = boostrank.train(
-        {"objective": "sdcg", "num_threads": 1, **trees}, data, 3, backend=backend
+        {"objective": "lambdarank", "num_threads": 1, **trees}, data, 3, backend=backend
     )
     if backend == "lightgbm":
         for tree, leaf in itertools.product(range(3), range(2)):
@@ -199,7 +199,7 @@ def test_fault_108_a_training_does_not_go_on_from_scores_that_are_not_finite() -
     )
     with pytest.raises(ModelError, match=r"initial scores .*finite"):
         boostrank.train(
-            {"objective": "sdcg", "min_data_in_leaf": 2},
+            {"objective": "lambdarank", "min_data_in_leaf": 2},
             data,
             2,
             init_model=overflowing("lightgbm"),

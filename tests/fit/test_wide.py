@@ -46,7 +46,7 @@ def all_columns(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("start", ["none", "linear"])
 def test_the_model_is_the_one_of_all_columns(all_columns: Any, backend: str, start: str) -> None:
-    size = {"none": (1_000, ROWS), "linear": (500, 200)}[
+    size = {"none": (1_000, ROWS), "linear": (250, 200)}[
         start
     ]  # the start's cost grows with the cube of the columns
     data, others = (

@@ -295,6 +295,7 @@ def test_columns_follow_what_parameters_ask_of_their_feature(backend: str) -> No
 
 
 def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
+    # A categorical feature is left out where none is named.
     coded = RankingDataset(
         np.abs(np.nan_to_num(TRAIN.features)).round(), TRAIN.labels, TRAIN.queries, NAMES
     )
@@ -305,6 +306,7 @@ def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
         "mean(price_(EUR)|query)",
         "mean(age|query)",
     )
+    # Named ones that cannot have columns are refused.
     for of, words in {
         "clicks": "let trees use 'clicks'",
         "agee": "no feature 'agee'.*age",
@@ -321,6 +323,7 @@ def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
     columns = WithinQuery("rank", ["3"]).columns(("f1", "f2", "f3"), 1)
     assert columns is not None
     assert columns.added == ("rank(f3|query)",)
+    # A feature that is called as a column would be.
     taken = RankingDataset(
         TRAIN.features, TRAIN.labels, TRAIN.queries, ("a", "b", "c", "rank(a|query)")
     )

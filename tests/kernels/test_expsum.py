@@ -94,7 +94,7 @@ def test_the_curvature_of_a_hinge_is_a_little_more_than_the_tightest_bound():
 @every_smooth_objective
 def test_one_list_by_three_ways(spec):
     rng = np.random.default_rng(1)
-    query, scores = make_query(rng.integers(0, 3, 70)), 3 * rng.normal(size=70)
+    query, scores = make_query(rng.integers(0, 3, 40)), 3 * rng.normal(size=40)
     scores[10:14] = scores[9]
     for values in cases(spec, combinations=2):
         ways = [

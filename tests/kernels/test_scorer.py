@@ -107,6 +107,7 @@ def test_a_tree_of_one_leaf_is_scored(tmp_path: Path) -> None:
 def test_functions_of_any_number_of_pieces_are_found(double: bool) -> None:
     rng = np.random.default_rng(4)
     real = np.float64 if double else np.float32
+    # Step functions of 1 to 101 pieces, and no tree.
     bounds = [
         np.sort(rng.choice(10_000, size, replace=False)) / 64.0 - 70
         for size in (0, 1, 14, 15, 16, 30, 31, 100)
@@ -130,6 +131,7 @@ def test_functions_of_any_number_of_pieces_are_found(double: bool) -> None:
         np.zeros(1, np.int64),
         start,
     )
+    # Rows at the bounds, beside them, and at odd numbers.
     near = rng.choice(np.concatenate(bounds), (700, len(bounds))).astype(np.float32)
     rows = np.choose(
         rng.integers(0, 3, near.shape),
@@ -139,6 +141,7 @@ def test_functions_of_any_number_of_pieces_are_found(double: bool) -> None:
         rng.random(rows.shape) < 0.2, rng.choice([np.nan, np.inf, -3e38, 0.0], rows.shape), rows
     )
     rows = rows.astype(np.float32)
+    # The sum of the pieces that they fall into.
     expected = np.zeros(len(rows), real)
     for column, (ends, level) in enumerate(zip(bounds, levels, strict=True)):
         x = rows[:, column]

@@ -81,6 +81,7 @@ def lightgbm_models() -> dict[str, str]:
         "cat_l2": 0,
         "max_cat_to_onehot": 1,
     }
+    # Objectives, kinds of splits and leaves, and odd sizes.
     boosters = {
         "lambdarank": train_lightgbm(),
         "callable": train_lightgbm(objective=squared_error),
@@ -113,6 +114,7 @@ def lightgbm_models() -> dict[str, str]:
         "extreme": train_lightgbm(learning_rate=1e4),
         "edited leaf": train_lightgbm().set_leaf_output(0, 0, 1.5),
     }
+    # Files of parts of a model, and of models that went on or stopped.
     models = {name: booster.model_to_string() for name, booster in boosters.items()}
     plain = boosters["few bins"]
     models["a slice of rounds"] = plain.model_to_string(start_iteration=1, num_iteration=2)
@@ -139,6 +141,7 @@ def lightgbm_models() -> dict[str, str]:
 @cache
 def xgboost_models() -> dict[str, bytes]:
     """Name -> model JSON."""
+    # Objectives, ways to grow, and kinds of splits.
     boosters = {
         "rank:ndcg": train_xgboost(),
         "pairwise": train_xgboost(objective="rank:pairwise"),
@@ -158,6 +161,7 @@ def xgboost_models() -> dict[str, bytes]:
         "unbiased": train_xgboost(lambdarank_unbiased=True),
         "extreme": train_xgboost(eta=1e4),
     }
+    # Parts, attributes, and other forms of the file.
     boosters["a slice of rounds"] = boosters["pruned"][1:3]
     boosters["no trees"] = train_xgboost(0)
     boosters["with attributes"] = boosters["rank:ndcg"].copy()

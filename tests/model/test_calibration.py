@@ -201,6 +201,7 @@ def test_a_tenth_of_the_error_on_real_data(name: str, data_root: Path) -> None:
     )
     raw, values, labels, sizes = [], [], [], []
     for folder in folders:
+        # Train on one part, calibrate on another.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
             train = boostrank.read(folder / "train.txt")
@@ -214,6 +215,7 @@ def test_a_tenth_of_the_error_on_real_data(name: str, data_root: Path) -> None:
                 {"objective": "lambdarank", "verbosity": -1}, train, num_boost_round=20
             )
             calibrated = boostrank.calibrate(model, unseen)
+        # Calibrated values have the order of the scores.
         scores = test.in_row_order(calibrated.predict(test, calibrated=False))
         after = test.in_row_order(calibrated.predict(test, calibrated=True))
         bound = BoundMetrics([Metric.parse("ndcg@1,10")], test.labels, test.queries)
@@ -221,6 +223,7 @@ def test_a_tenth_of_the_error_on_real_data(name: str, data_root: Path) -> None:
         assert all(np.array_equal(before[metric], now[metric], equal_nan=True) for metric in before)
         raw, values, labels = [*raw, scores], [*values, after], [*labels, test.labels]
         sizes += test.queries.sizes.tolist()
+    # They err a tenth as much, over the test parts together.
     queries, grades = QueryIndex.from_sizes(sizes), np.concatenate(labels)
     uncalibrated = reliability(np.concatenate(raw), grades, queries)
     calibration = reliability(np.concatenate(values), grades, queries)

@@ -77,6 +77,7 @@ def test_the_sidecar_of_a_training_is_the_same_after_loading_and_saving(tmp_path
         tmp_path / "a"
     )
     RankingModel.load(tmp_path / "a").save(tmp_path / "b")
+    # The same bytes, with all records of a training.
     written = sidecar_path(tmp_path / "a").read_bytes()
     assert sidecar_path(tmp_path / "b").read_bytes() == written
     assert list(json.loads(written)) == [

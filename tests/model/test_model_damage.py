@@ -26,7 +26,7 @@ from boostrank.engines import format_of, parse_model
 from boostrank.model.files import read_model_files, sidecar_path, write_model_files
 from tests.model.real_models import lightgbm_models, xgboost_models
 
-FLIPS = int(os.environ.get("BOOSTRANK_FLIPS", "1000"))
+FLIPS = int(os.environ.get("BOOSTRANK_FLIPS", "600"))
 WORKER = Path(__file__).with_name("load_models.py")
 HOSTILE_WORDS = [
     "",

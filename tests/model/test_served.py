@@ -70,6 +70,7 @@ def test_an_export_is_read_and_scores_as_in_its_program(
 
 
 def test_dumps_of_lightgbm_and_xgboost_score_as_their_models(tmp_path: Path) -> None:
+    # LightGBM's dump, with a category.
     X, y = rows_of(500, 3), np.arange(500) % 3
     category = (np.arange(500) % 7).astype(np.float32)
     wide = np.column_stack([X, category])
@@ -84,6 +85,7 @@ def test_dumps_of_lightgbm_and_xgboost_score_as_their_models(tmp_path: Path) -> 
     np.testing.assert_array_equal(served.predict(test), light.predict(test))
     np.testing.assert_array_equal(served.booster.predict(test), light.predict(test))
 
+    # XGBoost's dump without names has as many features as it uses.
     numbered = xgb.train({"max_depth": 2, "base_score": 0.0}, xgb.DMatrix(X, y), 1)
     path = tmp_path / "numbered.json"
     path.write_text(json.dumps(numbered.get_dump(dump_format="json")))
@@ -93,6 +95,7 @@ def test_dumps_of_lightgbm_and_xgboost_score_as_their_models(tmp_path: Path) -> 
     assert served.feature_names == tuple(f"f{i}" for i in range(used + 1))
     assert served.info.index_base == 0
 
+    # With names, as a list of texts or of objects.
     deep = xgb.train({"max_depth": 4, "base_score": 0.0}, xgb.DMatrix(X, y, feature_names=NAMES), 5)
     trees = deep.get_dump(dump_format="json")
     for number, document in enumerate((trees, [json.loads(tree) for tree in trees])):

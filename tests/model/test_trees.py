@@ -37,11 +37,13 @@ def test_lightgbms_trees_are_put_one_after_another(name: str) -> None:
     served = LIGHTGBM.served(model)
     forest, node, leaf, of_set = served.forest, 0, 0, 0
     for number, tree in enumerate(model.trees):
+        # Roots, the numbers of trees, and leaves.
         inner = tree.leaves - 1
         at, leaves = slice(node, node + inner), slice(leaf, leaf + tree.leaves)
         assert forest.roots[number] == (node if inner else ~leaf)
         assert (forest.tree[at] == number).all()
         np.testing.assert_array_equal(forest.value[leaves], numbers(model, number, "leaf_value"))
+        # Splits, whose children are counted from the first node and leaf of the tree.
         if inner:
             np.testing.assert_array_equal(
                 forest.feature[at], numbers(model, number, "split_feature")
@@ -61,6 +63,7 @@ def test_lightgbms_trees_are_put_one_after_another(name: str) -> None:
                 forest.threshold[at][categorical], threshold[categorical] + of_set
             )
         node, leaf, of_set = node + inner, leaf + tree.leaves, of_set + tree.categorical_splits
+    # Nothing is left over.
     assert (forest.feature.size, forest.value.size, forest.set_ptr.size) == (node, leaf, of_set + 1)
     assert served.leaf_count.size == leaf
     assert (served.base, served.single) == (0.0, False)
@@ -90,6 +93,7 @@ def test_what_lightgbm_counts_as_missing_or_as_zero_goes_where_it_goes_there() -
             0,
         ),
     ):
+        # Each of the six kinds of decision at this threshold.
         model = LIGHTGBM.parse(set_line("threshold", thresholds)(text).encode())
         forest = LIGHTGBM.served(model).forest
         assert forest.threshold[:6].tolist() == expected
@@ -113,6 +117,7 @@ def test_trees_behind_a_start_are_those_of_the_file_without_it() -> None:
         plain, started = LIGHTGBM.parse(lightgbm_models()[name].encode()), with_start(name)
         assert started.start_trees == 2
         assert [tree.number for tree in started.trees] == list(range(len(plain.trees) + 2))
+        # The same arrays; the start is apart.
         of_plain, of_started = LIGHTGBM.trees(plain, 6), LIGHTGBM.trees(started, 6)
         for key in (
             "feature",
@@ -131,6 +136,7 @@ def test_trees_behind_a_start_are_those_of_the_file_without_it() -> None:
             )
         assert of_plain.forest.start is None
         assert [feature for feature, _ in of_started.forest.start] == [0, 3]
+        # Gains and counts are of the trees alone.
         np.testing.assert_array_equal(of_plain.gain, of_started.gain)
         np.testing.assert_array_equal(of_plain.splits, of_started.splits)
         assert (of_plain.count, of_started.count) == (len(plain.trees), len(plain.trees))
@@ -247,6 +253,7 @@ def test_xgboosts_trees_are_put_one_after_another(name: str) -> None:
         weight = 1.0 if model.weights is None else model.weights[number]
         sets = dict(zip(tree.get("categories_nodes", []), range(99), strict=False))
         left, right = tree["left_children"], tree["right_children"]
+        # Nodes that the root leads to: pruned ones stay in the file.
         children, stack = [], [0]
         while stack:
             children.append(stack.pop())
@@ -257,6 +264,7 @@ def test_xgboosts_trees_are_put_one_after_another(name: str) -> None:
             i: ~(leaf + k) for k, i in enumerate(leaves)
         }
         assert forest.roots[number] == position[0]
+        # Splits: thresholds are the next number below, since XGBoost compares by <.
         for i in inner:
             at = position[i]
             assert (forest.tree[at], forest.feature[at]) == (number, tree["split_indices"][i])
@@ -274,6 +282,7 @@ def test_xgboosts_trees_are_put_one_after_another(name: str) -> None:
             else:
                 condition = np.float32(tree["split_conditions"][i])
                 assert forest.threshold[at] == np.nextafter(condition, np.float32(-np.inf))
+        # Leaves, weighted as dart weights its trees.
         for i in leaves:
             value = np.float32(tree["split_conditions"][i]) * np.float32(weight)
             assert forest.value[~position[i]] == value

@@ -358,6 +358,7 @@ def test_fault_086_leaves_that_add_up_beyond_float32_are_refused(
 @settings(max_examples=300)
 def test_fault_086_no_value_in_any_place_breaks_the_check_itself(data: st.DataObject) -> None:
     model = json.loads(xgboost_models()["dart with categories"])
+    # Walk to some place of the document, and put an odd value there.
     owner, key = None, None
     value: Any = model
     while (
@@ -414,7 +415,7 @@ def test_fault_086_a_prediction_that_no_score_makes_is_refused(
     objective: str, base_score: str
 ) -> None:
     learner = {"objective": {"name": objective}, "learner_model_param": {"base_score": base_score}}
-    with pytest.raises(ModelError, match="is not a prediction of"):
+    with pytest.raises(ModelError, match="prediction"):
         _base(learner)
 
 

@@ -438,7 +438,7 @@ def test_what_is_said_beside_a_mixture_goes_to_the_parts_that_take_it_and_bracke
         ("mix(sdcg, regression, mix=2)", "out of range"),
         (
             "mix(sdcg, regression, sigma=2)",
-            "a mixture takes mix, balance, hessian_scale, not 'sigma'",
+            "mix, balance, hessian_scale.*'sigma'",
         ),
         ("sdcg(2)", "not name=value"),
         ("sdcg(sigma=1", "is not an objective"),

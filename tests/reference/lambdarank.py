@@ -15,6 +15,7 @@ def freeze(query, scores, values):
         return [], 1.0
     n, level, blend = len(query), values["truncation_level"], values["train_discount"]
     order = descending(scores)
+    # Pairs with one document in the top, weighted by what their swap changes.
     weights = []
     for a in range(min(level, n)):
         for b in range(a + 1, n):
@@ -32,6 +33,7 @@ def freeze(query, scores, values):
             if values["norm_distance"] and np.ptp(scores) > 0:
                 delta /= 0.01 + abs(scores[high] - scores[low])
             weights.append((high, low, delta))
+    # LightGBM's norm of a query.
     factor = 1.0
     if values["norm_query"]:
         sigmoid = values["sigmoid"]

@@ -88,6 +88,7 @@ def parse(
     parsed, seen, previous = Parsed(), {}, None
     for number, line in enumerate(lines, start=1):
         try:
+            # A last line without its end may be cut within a number.
             row = parse_row(number, line, missing_tokens, inf, max_feature)
             if (
                 row is not None
@@ -104,6 +105,7 @@ def parse(
             continue
         if row is None:
             continue
+        # A query is in one piece.
         if row.qid != previous and row.qid in seen:
             raise Refused(number)
         previous = row.qid
@@ -121,6 +123,7 @@ def parse_row(
     line = line.removesuffix(b"\r")
     if b"\r" in line or b"\0" in line:
         raise Refused(number)
+    # A label, a query id and cells, then a comment.
     content, hash_, comment = line.partition(b"#")
     tokens = [token for token in re.split(rb"[ \t]+", content) if token]
     if not tokens:
@@ -129,6 +132,7 @@ def parse_row(
         raise Refused(number)
     if len(tokens) < 2 or not tokens[1].startswith(b"qid:"):
         raise Refused(number)
+    # Query ids are no floats, have no control characters, and are apart from comments.
     name = tokens[1][4:]
     glued = hash_ and len(tokens) == 2 and not content.endswith((b" ", b"\t"))
     if (
@@ -142,6 +146,7 @@ def parse_row(
         qid = name.decode()
     except UnicodeDecodeError:
         raise Refused(number) from None
+    # No feature is there twice.
     cells: dict[int, np.float32] = {}
     for token in tokens[2:]:
         match = re.match(rb"(\d{1,18}):(.*)\Z", token, re.DOTALL)

@@ -21,6 +21,7 @@ def freeze(query, scores, values):
     mode, depth = values["mode"], values["k"] or n
     grades = grades_of(mode, query, values) if mode != "classic" else None
     target = query.labels if values["target"] == "labels" else query.gains
+    # Noise is drawn for ranks, so that the order of rows changes nothing.
     order = descending(scores)
     noise = (logistics if values["noise"] == "logistic" else gumbels)(
         round_seed(values["seed"], 0), 0, count * n
@@ -29,6 +30,7 @@ def freeze(query, scores, values):
         noisy = np.empty(n)
         noisy[order] = scores[order] + draw
         ranking = np.argsort(-noisy)
+        # A metric's change by the swap of any two documents, else neighbours alone.
         if mode != "classic":
             for pos, other in itertools.combinations(range(n), 2):
                 a, b = ranking[[pos, other]]

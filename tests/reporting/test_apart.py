@@ -328,6 +328,7 @@ def test_learning(engine_case: Case) -> None:
 
 def test_shapes(engine_case: Case) -> None:
     data, model = both()[1], boostrank.RankingModel.load(engine_case.report.model)
+    # Edges are all values of the feature, or 33 quantiles.
     X = np.asarray(data.features, np.float32)
     name = engine_case.report.shapes.top[0]
     f = data.feature_names.index(name)
@@ -339,6 +340,7 @@ def test_shapes(engine_case: Case) -> None:
     if edges.size > 33:
         edges = np.unique(present[np.rint(np.linspace(0, present.size - 1, 33)).astype(int)])
     np.testing.assert_array_equal(curve["value"], edges)
+    # How scores change from one edge to the next around each document.
     at = np.maximum(np.searchsorted(edges, X[:, f].astype(float)), 1)
     low, high = X.copy(), X.copy()
     low[has_value, f], high[has_value, f] = edges[at[has_value] - 1], edges[at[has_value]]
@@ -350,6 +352,7 @@ def test_shapes(engine_case: Case) -> None:
         counts = [np.sum(rows & (at == i)) for i in range(1, edges.size)]
         return line - np.average((line[1:] + line[:-1]) / 2.0, weights=counts)
 
+    # Summed up, around a mean of 0.
     effect = accumulated(has_value)
     np.testing.assert_allclose(curve["effect"], effect, atol=2e-6)
     assert curve["documents"].tolist() == [

@@ -25,6 +25,7 @@ def test_a_card_holds_the_record_and_the_metrics(tmp_path: Path) -> None:
     )
     card = report.card("mit")
     card.save(tmp_path / "card.json")
+    # As JSON.
     content = json.loads((tmp_path / "card.json").read_text())
     assert content == card.content
     assert content["license"] == "mit"
@@ -34,6 +35,7 @@ def test_a_card_holds_the_record_and_the_metrics(tmp_path: Path) -> None:
     ndcg = report.verdict.model.standings["ndcg@5"]
     measured = {row["metric"]: row for row in content["metrics"]}
     assert (measured["ndcg@5"]["low"], measured["ndcg@5"]["high"]) == (ndcg.low, ndcg.high)
+    # As Markdown with a header; the name of the data breaks neither.
     card.save(tmp_path / "card.md")
     _, header, body = (tmp_path / "card.md").read_text().split("---\n", 2)
     fields = yaml.safe_load(header)

@@ -202,6 +202,7 @@ def test_any_order_of_rows_gives_the_same(
 def test_without_moves_the_models_propensities_serve_and_clicks_do_not_tell_rankers_apart(
     model: RankingModel, data: RankingDataset, log: ClickLog, old: np.ndarray
 ) -> None:
+    # A log where each document is at one position.
     first = np.unique(log.rows, return_index=True)[1]
     still = ClickLog(
         log.rows[first],
@@ -223,6 +224,7 @@ def test_without_moves_the_models_propensities_serve_and_clicks_do_not_tell_rank
     assert click_report.clicks.origin == "model"
     assert click_report.clicks.against.gate is None
     assert "no clicked document was shown at two positions" in text_of(click_report)
+    # A model without propensities cannot lend them.
     plain = boostrank.train(PARAMS, data, 2)
     plain_report = report(
         plain, data, "ndcg@5", clicks=still, only=["clicks", "verdict"], threads=1

@@ -176,6 +176,7 @@ def importances() -> Importance:
     """Six features of all kinds, with names that are markup."""
     names = tuple(f"{EVIL}{i}" for i in range(6))
     loss, none = np.array([0.2, 0.05, 0.0, -0.0001, 0.03, 0.0]), np.full(6, np.nan)
+    # Losses with their intervals, gains, splits, words, clusters and counts.
     return Importance(
         "ndcg@10",
         0.75,

@@ -175,6 +175,7 @@ def test_compare_takes_any_metric_and_conditions_read_both(
     def top_label(labels: np.ndarray, scores: np.ndarray) -> float:
         return last(labels[np.argsort(scores)])
 
+    # By people, by the machine and by both: each metric that is asked for or in a condition.
     texts = ["ndcg@10 < 9", "low(map) > -9"]
     comparison = compare(*scores, data, ["ndcg@10", top_label], machine=grades, fail_if=texts)
     names = ["ndcg@10", "top_label", "map"]
@@ -185,14 +186,17 @@ def test_compare_takes_any_metric_and_conditions_read_both(
         people, machine, both = comparison.judges_of(name)
         assert people.mean == pytest.approx(comparison.metrics[name].mean)
         assert (people.queries, machine.queries, both.queries) == (15, 40, 15)
+    # The machine's row is the metric with its grades as labels.
     by_machine = BoundMetrics(["ndcg@10"], grades["machine"], data.queries)
     values = [by_machine.per_query(each)["ndcg@10"] for each in scores]
     expected = np.nanmean(values[1]) - np.nanmean(values[0])
     assert comparison.judges_of("ndcg@10")[1].mean == pytest.approx(expected)
+    # Conditions read the row of both.
     both = comparison.judges_of("ndcg@10")[2]
     bound = (both.low + comparison.metrics["ndcg@10"].low) / 2.0
     outcome = compare(*scores, data, machine=grades, fail_if=f"low(ndcg@10) < {bound}").outcomes[0]
     assert outcome.holds == (both.low < bound)
+    # In the record and on the page.
     table = comparison.to_dict()["judges"]
     assert [row["judges"] for row in table[:3]] == ["people", "machine", "both"]
     assert "judges" not in compare(*scores, replace(data, labels=grades["machine"])).to_dict()

@@ -99,6 +99,7 @@ def test_scattered_rows_are_told_by_where_they_stood(
     """Queries keep their order and rows theirs within a query: only the places in the file are
     others.
     """
+    # The first row of every query, then the second ones, and so on.
     ids = np.repeat(np.arange(len(data.queries)), data.queries.sizes)
     position = np.arange(ids.size) - np.repeat(data.queries.ptr[:-1], data.queries.sizes)
     order = np.lexsort((ids, position))
@@ -116,6 +117,7 @@ def test_scattered_rows_are_told_by_where_they_stood(
         only=("verdict", "queries"),
         threads=1,
     )
+    # The same numbers.
     assert regrouped_report.verdict is not None
     assert full_report.verdict is not None
     assert regrouped_report.queries is not None
@@ -124,6 +126,7 @@ def test_scattered_rows_are_told_by_where_they_stood(
     )
     old = regrouped_report.verdict.baselines[0], full_report.verdict.baselines[0]
     assert old[0].standings["map"].value == pytest.approx(old[1].standings["map"].value, abs=1e-12)
+    # Documents are named by their rows in the file.
     documents = regrouped_report.queries.worst[0].documents
     for document, label in zip(documents["document"], documents["label"], strict=True):
         row = int(document.removeprefix("row ")) - 1

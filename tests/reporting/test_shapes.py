@@ -337,6 +337,7 @@ def test_a_flat_curve_has_no_direction() -> None:
 
 
 def test_categories_differ_and_neither_rise_nor_fall() -> None:
+    # Relevance follows the colour.
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 4, 400)
     labels = np.clip(np.round(codes + 0.3 * rng.normal(size=400)), 0, 3).astype(int)
@@ -348,6 +349,7 @@ def test_categories_differ_and_neither_rise_nor_fall() -> None:
         }
     )
     frame["x"] = rng.normal(size=400)
+    # The page speaks of differences, as categories have no order.
     params = {
         "num_threads": 1,
         "verbosity": -1,

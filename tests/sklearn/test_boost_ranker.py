@@ -92,6 +92,7 @@ def test_fit_trains_the_model_of_train(backend: str, rows: Rows) -> None:
         ({"objective": "lambdarank", "sigmoid": 0.5, "random_state": 3}, {"random_state": 3}),
         ({"start": "none", "within_query": "rank", "max_trees": 3}, {}),
     ):
+        # What are parameters and what are arguments of `train`.
         of_train = {
             name: settings[name]
             for name in ("start", "within_query", "max_trees")
@@ -102,6 +103,7 @@ def test_fit_trains_the_model_of_train(backend: str, rows: Rows) -> None:
             | {name: settings[name] for name in ("objective", "sigmoid") if name in settings}
             | same
         )
+        # The same bytes, scores and ranks.
         model = boostrank.train(train_params, as_dataset(rows), 4, backend=backend, **of_train)
         estimator = fitted(backend, rows, **settings)
         assert estimator.model_.to_bytes() == model.to_bytes()
@@ -384,6 +386,7 @@ def test_validation_sets_as_they_are_given(rows: Rows, more: Rows) -> None:
         estimator = ranker("lightgbm", eval_at=5).fit(rows.X, rows.y, qid=rows.qid, **arguments)
         return dict(estimator.evals_result_)
 
+    # Alone or in lists, by query ids or sizes, with names.
     pair = (more.X, more.y)
     expected = values(eval_set=[pair], eval_qid=[more.qid])
     assert list(expected) == ["valid_0"]
@@ -398,6 +401,7 @@ def test_validation_sets_as_they_are_given(rows: Rows, more: Rows) -> None:
     assert list(by_name) == ["seen", "new"]
     assert by_name["new"] == expected["valid_0"]
     assert "training" in values(eval_set=[(rows.X, rows.y)], eval_qid=[rows.qid])
+    # Weights and metrics of their own.
     weighted = values(
         eval_set=pair, eval_qid=more.qid, eval_sample_weight=np.arange(1, len(sizes) + 1)
     )
@@ -493,6 +497,7 @@ def test_copies_score_the_same_bits(backend: str, rows: Rows, more: Rows) -> Non
     estimator = ranker(backend, n_estimators=20, **settings).fit(
         rows.X, rows.y, qid=rows.qid, eval_set=(more.X, more.y), eval_qid=more.qid
     )
+    # Through pickle, a copy, and joblib.
     file = io.BytesIO()
     joblib.dump(estimator, file)
     file.seek(0)
@@ -527,10 +532,12 @@ def test_searches_score_by_query(backend: str, rows: Rows) -> None:
             search.best_params_["num_leaves"] == grid["num_leaves"][expected.mean(axis=1).argmax()]
         )
 
+    # Query ids in the frame.
     check(GridSearchCV(ranker(backend), grid, cv=cv, error_score="raise").fit(frame, rows.y))
     np.testing.assert_allclose(
         cross_val_score(ranker(backend, num_leaves=2), frame, rows.y, cv=cv), expected[0]
     )
+    # Query ids handed on by scikit-learn.
     with sklearn.config_context(enable_metadata_routing=True):
         search = GridSearchCV(ranker(backend), grid, cv=cv, error_score="raise").fit(
             rows.X, rows.y, qid=rows.qid

@@ -123,11 +123,13 @@ def test_mlflow_holds_the_rounds_and_serves_the_model(tmp_path: Path, monkeypatc
     with mlflow.start_run() as run:
         model = trained(MLflow())
         logged = log_model(model)
+    # Rounds and parameters.
     history = mlflow.MlflowClient().get_metric_history(run.info.run_id, "held out/ndcg_at_10")
     assert [(measurement.step, measurement.value) for measurement in history] == list(
         enumerate(model.evals_result["held out"]["ndcg@10"], 1)
     )
     assert mlflow.get_run(run.info.run_id).data.params["num_leaves"] == "7"
+    # The served model takes arrays, columns in any order, and whole numbers.
     served = mlflow.pyfunc.load_model(logged.model_uri)
     frame = pd.DataFrame(
         np.asarray(make_dataset(1).features, np.float64), columns=list(model.feature_names)
@@ -138,6 +140,7 @@ def test_mlflow_holds_the_rounds_and_serves_the_model(tmp_path: Path, monkeypatc
     )
     whole = (frame * 10).round().astype("int64")
     np.testing.assert_array_equal(served.predict(whole), model.predict(whole.to_numpy(np.float32)))
+    # A model with columns within queries takes the query ids, too.
     with mlflow.start_run():
         logged = log_model(trained(within_query="rank", valid_sets=None, valid_names=None))
     served = mlflow.pyfunc.load_model(logged.model_uri)

@@ -292,6 +292,7 @@ def test_the_command_writes_a_config_that_train_takes(tmp_path: Path) -> None:
         "--eval-at",
         "3",
     ]
+    # The configuration is the best trial, with what was given.
     record = json.loads(invoke(*how, "--json").stdout)
     assert len(record["trials"]) == 3
     content = tomllib.loads(config.read_text())
@@ -300,10 +301,12 @@ def test_the_command_writes_a_config_that_train_takes(tmp_path: Path) -> None:
     assert content["rounds"] == record["rounds"]
     if record["gain"] is not None:
         assert content["set"]["train_discount"] == record["params"]["train_discount"]
+    # `train` takes it.
     model = tmp_path / "model.txt"
     succeed("train", file, "--config", config, "-m", model)
     sidecar = json.loads(next(tmp_path.glob("model.txt.*json")).read_text())
     assert sidecar["training"]["rounds"] == content["rounds"]
+    # The same search again is refused, or resumed.
     refused = refuse(*how)
     assert "--resume" in refused.stderr
     more = succeed(*how[:5], "4", *how[6:], "--resume")

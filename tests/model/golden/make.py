@@ -69,6 +69,7 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
         return boostrank.train({**TREES, "objective": objective, **more}, data, rounds, **options)
 
     mixture = {"objective": "mix(shf-sdcg(sigma=linear(1, 0.2)), xe-ndcg, mix=0.25)"}
+    # Each engine, each way of training, and each record that a sidecar can have.
     trainings: dict[str, Callable[[], Any]] = {
         "lightgbm.txt": lambda: train(
             **mixture, metric="ndcg@5,map", valid_sets=[valid], early_stopping_round=2
