@@ -105,11 +105,11 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     "the root as a child": (set_entry("left_child", 1, "0"), "child is out of range"),
     "a node with two parents": (
         set_line("left_child", "1 1 3 -2 -4 -5"),
-        "a node has no parent or two parents",
+        "a node or leaf has no parent or two parents",
     ),
     "a leaf with two parents": (
         set_entry("left_child", 5, "-1"),
-        "a leaf has no parent or two parents",
+        "a node or leaf has no parent or two parents",
     ),
     "a cycle": (
         lambda t: set_line("right_child", "-2 2 1 -4 -6 -7")(
