@@ -38,10 +38,6 @@ KEPT: dict[str, dict[str, Any]] = {
         "cat_l2": {"cat_l2": 1.0, "cat_feature": [5]},
         "cat_smooth": {"cat_smooth": 1.0, "cat_feature": [5]},
         "categorical_feature": [5],
-        "cegb_penalty_feature_coupled": [1.0] * 6,
-        "cegb_penalty_feature_lazy": [0.01] * 6,
-        "cegb_penalty_split": 0.1,
-        "cegb_tradeoff": {"cegb_tradeoff": 2.0, "cegb_penalty_split": 0.1},
         "data_random_seed": 3,
         "data_sample_strategy": {"data_sample_strategy": "goss", "learning_rate": 1.0},
         "deterministic": False,
@@ -167,7 +163,7 @@ OURS = {
 }
 # What a start cannot have: there it is refused by name, and `auto` goes without one and says so.
 NO_START = {
-    "lightgbm": {"cegb_penalty_feature_coupled", "cegb_penalty_feature_lazy"},
+    "lightgbm": set(),
     "xgboost": {"booster", "normalize_type", "one_drop", "rate_drop", "sample_type", "skip_drop"},
 }
 # XGBoost's documentation has them, and they are in no configuration that it writes.
@@ -395,10 +391,8 @@ def test_values_that_would_break_something_are_refused(
 
 
 def test_auto_says_where_a_parameter_leaves_it_no_start(data: Any) -> None:
-    with pytest.warns(DataWarning, match="cegb_penalty_feature_lazy"):
-        model, _ = trained(
-            data, "lightgbm", "auto", objective="auto", cegb_penalty_feature_lazy=[0.01] * 6
-        )
+    with pytest.warns(DataWarning, match="booster=dart"):
+        model, _ = trained(data, "xgboost", "auto", objective="auto", booster="dart")
     assert "start" not in model.info
 
 

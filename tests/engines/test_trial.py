@@ -49,7 +49,6 @@ WRONG: dict[str, dict[str, list[Any]]] = {
         "histogram_pool_size": ["x"],
         "interaction_constraints": ["x"],
         "zero_as_missing": ["maybe"],
-        "cegb_penalty_split": [-1],
         "num_gpu": [0],
         "forcedsplits_filename": [__file__],
         "forcedbins_filename": [__file__],

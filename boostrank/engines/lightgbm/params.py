@@ -55,6 +55,10 @@ REFUSED: dict[str, str] = {
         "boostrank does not read files of splits or bins": (
             "forcedsplits_filename forcedbins_filename"
         ),
+        "boostrank counts no costs of features: leave expensive ones out of the data": (
+            "cegb_tradeoff cegb_penalty_split cegb_penalty_feature_lazy"
+            " cegb_penalty_feature_coupled"
+        ),
         "LightGBM uses it only with its binary objective: use bagging_fraction": (
             "pos_bagging_fraction neg_bagging_fraction"
         ),
@@ -71,12 +75,7 @@ _HARMLESS: dict[str, tuple[Any, ...]] = {
     "tree_learner": ("serial",),
     "num_class": (1, "1"),
 }
-_A_NUMBER_EACH = (
-    "feature_contri",
-    "max_bin_by_feature",
-    "cegb_penalty_feature_lazy",
-    "cegb_penalty_feature_coupled",
-)
+_A_NUMBER_EACH = ("feature_contri", "max_bin_by_feature")
 OF_COLUMNS = (
     *_A_NUMBER_EACH,
     "categorical_feature",
@@ -118,7 +117,7 @@ class LightGBMParams(Params):
 
     title = "LightGBM"
     of_features = frozenset(OF_COLUMNS)
-    serial = ("linear_tree", "cegb_")
+    serial = frozenset({"linear_tree"})
     refused, harmless = REFUSED, _HARMLESS
     untried = frozenset({*OF_COLUMNS, "verbosity", "num_threads"})
 
@@ -193,16 +192,9 @@ class LightGBMParams(Params):
         """Convert parameters of single features, and name the categorical columns."""
         aliases, columns = parameter_names(), super().of_columns(params, names, followed=followed)
         for name, value in params.items():
-            main = aliases.get(name, name)
-            if main in _A_NUMBER_EACH:
+            if (main := aliases.get(name, name)) in _A_NUMBER_EACH:
                 numbers = read_numbers(value, names, main)
-                if followed:
-                    number_type = int if main == "max_bin_by_feature" else float
-                    numbers = [
-                        number_type(number)
-                        for number in [*numbers, *(numbers[column] for column in followed)]
-                    ]
-                columns[name] = numbers
+                columns[name] = numbers + [numbers[column] for column in followed]
         return columns | {"categorical_column": list(codes)} if codes else columns
 
     def limits(self, params: ParamValues, names: Sequence[str]) -> Limits:
@@ -246,8 +238,6 @@ class LightGBMParams(Params):
             return (
                 "LightGBM hides the state of its stochastic rounding: set stochastic_rounding=false"
             )
-        if any(name.startswith("cegb_penalty_feature") for name in engine_params):
-            return "LightGBM hides which features it has paid for (cegb)"
         if native_objective == "rank_xendcg":
             return "LightGBM hides the random state of its rank_xendcg: use boostrank's xe-ndcg"
         if native_objective is not None and (
@@ -257,12 +247,3 @@ class LightGBMParams(Params):
         if "lambdarank_position_bias_regularization" in engine_params:
             return "LightGBM hides the position biases that it has learnt"
         return None
-
-    def unstartable(self, params: ParamValues) -> str | None:
-        """Name the penalty on each feature used, which a linear start would pay for all."""
-        penalties = [
-            name for name in self.resolve_names(params) if name.startswith("cegb_penalty_feature")
-        ]
-        if not penalties:
-            return None
-        return f"{penalties[0]} penalises each feature used, and a linear start uses most of them"
