@@ -93,15 +93,11 @@ class Params:
         tried_params = {
             name: params[name] for main, name in given_as.items() if main not in self.untried
         }
-        key = f"{self.title} {sorted(tried_params.items(), key=str)!r}"
-        if not tried_params or key in _TAKEN:
-            return
-        error_of_all = self._failure(tried_params)
-        if error_of_all is None:
-            _TAKEN.add(key)
+        error = self._failure(tried_params)
+        if error is None:
             return
         # Try the parameters one by one to find the rejected one.
-        rejected, error = tried_params, error_of_all
+        rejected = tried_params
         for name, value in tried_params.items():
             error_of_one = self._failure({name: value})
             if error_of_one is not None:
@@ -112,8 +108,9 @@ class Params:
 
     def _failure(self, params: dict[str, Any]) -> Exception | None:
         try:
-            with without_stderr():
-                self.attempt(params)
+            if params:
+                with without_stderr():
+                    self.attempt(params)
         except Exception as error:
             return error
         return None
@@ -192,10 +189,7 @@ class Params:
             main = aliases.get(name, name)
             if main == "monotone_constraints":
                 directions = read_directions(value, names)
-                converted[name] = [
-                    *directions,
-                    *(directions[column] for column in followed if directions),
-                ]
+                converted[name] = directions + [directions[column] for column in followed]
             elif main == "interaction_constraints" and value not in ("", None):
                 groups, columns = read_groups(value, names), len(names)
                 converted[name] = [
@@ -235,8 +229,7 @@ def read_directions(value: Any, names: Sequence[str] | None) -> list[int]:
         for name, direction in directions.items():
             direction_of_column[_column(name, names, "monotone_constraints")] = direction
         directions = list(direction_of_column.values())
-    is_sequence = isinstance(directions, list | tuple | np.ndarray)
-    directions = list(directions) if is_sequence else [directions]
+    directions = _listed(directions)
     if any(isinstance(direction, str) or direction not in (-1, 0, 1) for direction in directions):
         raise ParameterError(
             f"monotone_constraints={value!r} must be 1 (rising), -1 (falling) or 0 for each feature"
@@ -254,15 +247,11 @@ def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
         names: names of the features, or None if they are not available yet, in which case names are
             kept.
     """
-    constraints = _parsed(value, "interaction_constraints")
-    groups = list(constraints) if isinstance(constraints, list | tuple) else [constraints]
-    if (
-        isinstance(value, str)
-        and groups
-        and not any(isinstance(group, list | tuple) for group in groups)
-    ):
-        groups = [groups]  # "[0,1]" alone is one group to LightGBM
-    if any(not isinstance(group, list | tuple) for group in groups):
+    groups = _listed(_parsed(value, "interaction_constraints"))
+    are_lists = [isinstance(group, list | tuple) for group in groups]
+    if isinstance(value, str) and groups and not any(are_lists):
+        groups, are_lists = [groups], [True]  # "[0,1]" alone is one group to LightGBM
+    if not all(are_lists):
         raise ParameterError(
             f"interaction_constraints={value!r} must be lists of features, such as [[0, 1], [2]]"
         )
@@ -278,12 +267,8 @@ def read_numbers(value: Any, names: Sequence[str], parameter: str) -> list[float
     Raises:
         ParameterError: a value is not a number, or their number is not that of the features.
     """
-    literal = _parsed(value, parameter)
     try:
-        numbers = [
-            float(number)
-            for number in (literal if isinstance(literal, list | tuple | np.ndarray) else [literal])
-        ]
+        numbers = [float(number) for number in _listed(_parsed(value, parameter))]
     except (TypeError, ValueError):
         raise ParameterError(f"{parameter}={value!r} must have one number per feature") from None
     _check_length(numbers, names, parameter)
@@ -296,6 +281,10 @@ def _check_length(numbers: Sequence[Any], names: Sequence[str], parameter: str) 
             f"{parameter} has {len(numbers)} numbers, but the data has {len(names)} features: pass"
             " one per feature"
         )
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
 
 
 def _parsed(value: Any, parameter: str) -> Any:
@@ -357,7 +346,6 @@ def as_whole(value: Any, name: str, low: int) -> int:
     return whole
 
 
-_TAKEN: set[str] = set()
 _LIMIT = re.compile(r"Check failed: \((?:static_cast<\w+>\()?(\w+)\)+ (\S+) \(([^()]*)\)")
 _PLACES = re.compile(r"^\[\d\d:\d\d:\d\d\] \S+: | at /\S+, line \d+ \.?")
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xgboost
@@ -136,8 +136,7 @@ class XGBoostBooster(Booster):
         """
         outputs, stays_sparse = [], request.absent_is_missing and is_sparse(features)
         last_iteration = request.rounds + self.start_trees if request.rounds else 0
-        options: dict[str, Any] = {"validate_features": False}
-        options["iteration_range"] = (0, last_iteration)
+        options: Any = {"validate_features": False, "iteration_range": (0, last_iteration)}
         threads = engine_threads("XGBoost", request.threads)
         with _one_at_a_time:
             if getattr(self.native, "_boostrank_threads", None) != threads:
@@ -146,12 +145,14 @@ class XGBoostBooster(Booster):
             for start, stop in dense_batches(features):
                 batch = features[start:stop] if stays_sparse else dense_rows(features, start, stop)
                 if request.what == SCORES:
-                    scores = self.native.inplace_predict(batch, predict_type="margin", **options)
-                    outputs.append(scores)
+                    output = self.native.inplace_predict(batch, predict_type="margin", **options)
                 else:
-                    output_option = "pred_leaf" if request.what == LEAVES else "pred_contribs"
+                    leaves = request.what == LEAVES
                     matrix = xgboost.DMatrix(batch, nthread=threads)
-                    outputs.append(self.native.predict(matrix, **{output_option: True}, **options))
+                    output = self.native.predict(
+                        matrix, pred_leaf=leaves, pred_contribs=not leaves, **options
+                    )
+                outputs.append(output)
         return outputs
 
     def to_bytes(self, rounds: int = 0) -> bytes:
@@ -169,23 +170,17 @@ class XGBoostBooster(Booster):
 
     def expose(self, best: int) -> Any:
         """Return a `CountingBooster` of the rounds; see `Booster.expose`."""
-        model = self
-        if best not in (0, self.rounds):
-            model = self.load(self.to_bytes(best))
-        return CountingBooster(model, best)
+        return CountingBooster(self.load(self.to_bytes(best)), best)
 
     def finished(self, categories: Mapping[int, Categories]) -> XGBoostBooster:
         """Return a model with leaves in units of one power of two and names of categories."""
-        unrounded = self.to_bytes()
-        body = with_even_leaves(unrounded)
+        body = with_even_leaves(self.to_bytes())
         names = {
             column: encoding.values
             for column, encoding in categories.items()
             if not encoding.ordered
         }
-        if names:
-            body = with_names(body, names)
-        return self if body == unrounded else self.load(body)
+        return self.load(with_names(body, names) if names else body)
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
         """Return the categories of each categorical feature, as far as the file names them."""
@@ -234,34 +229,25 @@ class CountingBooster(xgboost.Booster):  # type: ignore[misc]
             super()._validate_features(feature_names)
 
 
-class SplitModel(NamedTuple):
-    """The grown trees and the linear start of a model, either of which may be None."""
-
-    grown: XGBoostBooster | None
-    start: XGBoostBooster | None
-
-
-def split_start(booster: XGBoostBooster | None) -> SplitModel:
-    """Split a model into its grown trees and its linear start."""
+def split_start(
+    booster: XGBoostBooster | None,
+) -> tuple[XGBoostBooster | None, XGBoostBooster | None]:
+    """Return the grown trees and the linear start of a model, either of which may be None."""
     if booster is None or not booster.start_trees:
-        return SplitModel(booster, None)
+        return booster, None
     if not booster.rounds:
-        return SplitModel(None, booster)
+        return None, booster
     model = XGBOOST.parse(booster.to_bytes())
-    trees = model.forest["trees"][model.start_trees :]
     start = XGBoostBooster.load(model.with_trees(model.start, [], [0]))
-    grown = XGBoostBooster.load(model.with_trees({}, trees, model.ends))
-    return SplitModel(grown, start)
+    return XGBoostBooster.load(model.with_trees({}, model.grown_trees, model.ends)), start
 
 
 def join_start(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoostBooster:
     """Join the trees of a linear start, if there is one, and the grown trees."""
     if start is None:
         return booster
-    grown_model, curves = XGBOOST.parse(booster.to_bytes()), XGBOOST.parse(start.to_bytes()).start
-    return XGBoostBooster.load(
-        grown_model.with_trees(curves, grown_model.forest["trees"], grown_model.ends)
-    )
+    model, curves = XGBOOST.parse(booster.to_bytes()), XGBOOST.parse(start.to_bytes()).start
+    return XGBoostBooster.load(model.with_trees(curves, model.grown_trees, model.ends))
 
 
 def _has_tree_weights(body: bytes) -> bool:
@@ -322,8 +308,12 @@ class XGBoost(Backend):
         if reference is None:
             # Avoids the quantile sketch, the most expensive part of a matrix.
             reference = getattr(parent, "bins", None)
-        options = {"ref": reference, "enable_categorical": bool(code_columns)}
-        options |= {"max_bin": translated["max_bin"], "nthread": translated.get("nthread")}
+        options = {
+            "ref": reference,
+            "enable_categorical": bool(code_columns),
+            "max_bin": translated["max_bin"],
+            "nthread": translated.get("nthread"),
+        }
         info = {
             "label": data.labels.astype(np.float32),
             "group": data.queries.sizes,
@@ -372,7 +362,7 @@ class XGBoost(Backend):
         )
         # Sampling is seeded in each round because XGBoost hides its random state.
         samples = any(float(params.get(name, 1.0)) < 1 for name in SAMPLED_FRACTIONS)
-        tree_method, seed = str(params.get("tree_method", "hist")), int(params.get("seed", 0))
+        seed = int(params.get("seed", 0))
 
         def objective(scores: Array, matrix: Any) -> tuple[Any, Any]:
             assert gradient is not None
@@ -382,7 +372,7 @@ class XGBoost(Backend):
         try:
             for round in rounds:
                 if samples:
-                    reseed(booster, tree_method, round_seed("seed", seed, round))
+                    reseed(booster, round_seed("seed", seed, round))
                 booster.update(request.train, round - earlier_rounds, gradient and objective)
         except TrainingError as error:
             error.model = None
@@ -459,16 +449,15 @@ class _Model(Resettable):
         self.booster.set_param(PARAMS.resolve_names(params))
 
 
-def reseed(booster: Any, tree_method: str, seed: int) -> None:
+def reseed(booster: Any, seed: int) -> None:
     """Seed the row and feature sampling.
 
     XGBoost seeds the feature sampler when it creates the tree method, so another method is selected
     temporarily.
     """
-    other_method = "hist" if tree_method == "approx" else "approx"
-    booster.set_param({"tree_method": other_method})
+    booster.set_param({"tree_method": "approx"})
     booster.save_config()  # XGBoost applies parameters when its configuration is read
-    booster.set_param({"tree_method": tree_method, "seed": seed})
+    booster.set_param({"tree_method": "hist", "seed": seed})
 
 
 def is_of_connection(error: Exception) -> bool:

@@ -61,6 +61,11 @@ class XGBoostModel:
         return read_start(self.forest["trees"][: self.start_trees])
 
     @property
+    def grown_trees(self) -> list[Json]:
+        """The trees after the linear start."""
+        return list(self.forest["trees"][self.start_trees :])
+
+    @property
     def ends(self) -> list[int]:
         """The number of grown trees after each round, which starts with 0."""
         ends = self.forest.get("iteration_indptr") or list(range(len(self.forest["trees"]) + 1))
@@ -146,9 +151,8 @@ class XGBoostFormat(ModelFormat):
     def trees(self, model: XGBoostModel, n_features: int) -> Trees:
         """Return the trees with split gains, the linear start as curves."""
         forest = _served(model, model.start_trees).forest
-        trees = model.forest["trees"][model.start_trees :]
-        is_inner = _column(trees, "left_children", np.int64) >= 0
-        gain = _column(trees, "loss_changes", np.float64)[is_inner]
+        is_inner = _column(model.grown_trees, "left_children", np.int64) >= 0
+        gain = _column(model.grown_trees, "loss_changes", np.float64)[is_inner]
         return Trees.summarise(forest, gain, n_features, start=model.start)
 
     def served(self, model: XGBoostModel) -> ServedTrees:
@@ -175,8 +179,7 @@ class XGBoostFormat(ModelFormat):
             )
         trees, ends = [], [0]
         for model, divisor in zip(models, parts_of(len(models), weights), strict=True):
-            grown_trees = model.forest["trees"][model.start_trees :]
-            trees += [_divided(tree, divisor) for tree in grown_trees]
+            trees += [_divided(tree, divisor) for tree in model.grown_trees]
             ends += [ends[-1] + end for end in model.ends[1:]]
         start = sum_of_starts([model.start for model in models], weights)
         return models[0].with_trees(start, trees, ends)
@@ -202,10 +205,7 @@ class XGBoostFormat(ModelFormat):
     def leaf_values(self, model: XGBoostModel) -> list[Float64Array]:
         """Return the values of each tree, float64[nodes], where inner nodes have thresholds."""
         # XGBoost numbers leaves as nodes; thresholds stay where they are.
-        return [
-            np.array(tree["split_conditions"], np.float64)
-            for tree in model.forest["trees"][model.start_trees :]
-        ]
+        return [np.array(tree["split_conditions"], np.float64) for tree in model.grown_trees]
 
     def with_leaves(
         self,
@@ -215,7 +215,7 @@ class XGBoostFormat(ModelFormat):
     ) -> bytes:
         """Return the JSON with other values of the leaves, and another start if there is one."""
         trees = []
-        for tree, leaves in zip(model.forest["trees"][model.start_trees :], values, strict=True):
+        for tree, leaves in zip(model.grown_trees, values, strict=True):
             is_leaf = np.array(tree["left_children"]) < 0
             conditions = np.where(is_leaf, leaves.astype(np.float32), tree["split_conditions"])
             trees.append({**tree, "split_conditions": conditions.tolist()})
