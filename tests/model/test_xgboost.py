@@ -146,7 +146,7 @@ HOSTILE: dict[str, tuple[Edit, str]] = {
         set_in_forest("cats", "enc", [{"type": 13, "values": []}]),
         "describe 1 columns",
     ),
-    "an order without columns": (set_in_forest("cats", "sorted_idx", [0]), "sorted_idx"),
+    "an order without columns": (set_in_forest("cats", "sorted_idx", [0]), "feature_segments"),
     "no features": (set_in_learner("learner_model_param", "num_feature", "0"), "num_feature"),
     "more features than numbers": (
         set_in_learner("learner_model_param", "num_feature", "99999999999"),

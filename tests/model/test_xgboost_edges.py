@@ -310,7 +310,7 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     "an order of nothing": (set_in_forest("cats", "sorted_idx", 5), "cats.sorted_idx"),
     "an order without columns": (
         set_in_forest("cats", "sorted_idx", [0]),
-        "cats: sorted_idx without columns",
+        "cats: feature_segments do not fit the columns",
     ),
 }
 
