@@ -279,32 +279,6 @@ def write_json(document: Any) -> bytes:
     return json.dumps(document, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
-def reals(
-    values: Any, list_name: str, length: int, *, largest: float | None = None
-) -> Float64Array:
-    """Convert a list of JSON numbers to float64[length].
-
-    Args:
-        list_name: name of the list in messages.
-        largest: largest allowed magnitude; None for any number, including NaN and infinity.
-    """
-    if not isinstance(values, list) or len(values) != length:
-        count = len(values) if isinstance(values, list) else "no"
-        raise ModelError(f"{list_name} has {count} entries, but needs {length}")
-    refuse(
-        not set(map(type, values)) <= {int, float}, f"{list_name} has an entry that is not a number"
-    )
-    try:
-        numbers = np.array(values, dtype=np.float64)
-    except OverflowError:
-        raise ModelError(f"{list_name} has an entry too large for a float64") from None
-    refuse(
-        largest is not None and not np.all(np.abs(numbers) <= largest),
-        f"{list_name} has an entry that is not finite",
-    )
-    return numbers
-
-
 def engine_names(names: Sequence[str]) -> tuple[str, ...]:
     """Return feature names that every engine accepts: `price [EUR]` becomes `price__EUR_`.
 

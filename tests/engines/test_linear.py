@@ -325,7 +325,7 @@ def test_a_damaged_file_is_refused_with_words(trained: Any) -> None:
         with pytest.raises(ModelError):
             LINEAR.parse(bad)
     for word in (b"Infinity", b"1e999"):
-        with pytest.raises(ModelError, match=r"number|finite"):
+        with pytest.raises(ModelError, match="intercept"):
             LINEAR.parse(
                 json.dumps({**document, "intercept": 0.5})
                 .encode()

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import ModelError
-from boostrank.engines.trees import reals
 from boostrank.engines.xgboost.format import ATTRIBUTE, XGBOOST
 from tests.model.real_models import xgboost_models
 from tests.model.test_lightgbm_edges import LARGEST, LONG, refused
@@ -321,22 +320,6 @@ def test_files_that_xgboost_can_just_not_read_are_refused(name: str) -> None:
     edit, path = REFUSED_JSON[name]
     with pytest.raises(ModelError, match=re.escape(path)):
         XGBOOST.parse(json_of(edit))
-
-
-def test_json_numbers_are_of_one_kind_and_count() -> None:
-    assert reals([1, 0.5, float("inf")], "they", 3).tolist() == [1.0, 0.5, float("inf")]
-    assert reals([-2.0, 2.0], "they", 2, largest=2.0).tolist() == [-2.0, 2.0]
-    for values, largest, words in (
-        ([1], None, "they has 1 entries, but needs 2"),
-        (None, None, "they has no entries, but needs 2"),
-        ([1, True], None, "they has an entry that is not a number"),
-        ([1, 10**400], None, "they has an entry too large for a float64"),
-        ([1, 2.5], 2.0, "they has an entry that is not finite"),
-        ([1, float("nan")], 2.0, "they has an entry that is not finite"),
-    ):
-        with pytest.raises(ModelError) as caught:
-            reals(values, "they", 2, largest=largest)
-        assert str(caught.value) == words
 
 
 def test_a_tree_may_have_4096_nodes_one_below_the_other() -> None:

@@ -23,7 +23,6 @@ from boostrank.engines.trees import (
     make_forest,
     parts_of,
     read_json,
-    reals,
     refuse,
     sum_of_starts,
     write_json,
@@ -142,7 +141,13 @@ class XGBoostFormat(ModelFormat):
         # Bound all scores by the largest leaf of each tree: no sum may overflow.
         with np.errstate(over="ignore"):
             if weights is not None:
-                weights = reals(weights, "weight_drop", largest_leaf.size, largest=FLOAT32_MAX)
+                weights, n_trees = np.array(weights, np.float64), largest_leaf.size
+                fault = f"weight_drop has {weights.size} entries, but needs {n_trees}"
+                refuse(weights.size != n_trees, fault)
+                refuse(
+                    ~(np.abs(weights) <= FLOAT32_MAX),
+                    "weight_drop has an entry that is not finite",
+                )
                 largest_leaf *= np.abs(weights)
             score_bound = float(np.sum(largest_leaf)) + abs(_base(learner))
         refuse(not score_bound <= FLOAT32_MAX, "its leaves add up to more than the largest float32")

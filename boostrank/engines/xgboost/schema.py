@@ -16,7 +16,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import BoolArray, Float64Array, Int64Array
-from boostrank.engines.trees import MAX_DEPTH, depths, reals, refuse
+from boostrank.engines.trees import MAX_DEPTH, depths, refuse
 
 INT32_MAX = 2**31 - 1
 FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -383,7 +383,8 @@ def count_categories(column: CategoryNames, where: str) -> int:
             _check_ends(column.offsets, len(column.values), fault)
         return max(0, len(column.offsets) - 1)
     if column.type in _REAL_TYPES:
-        reals(column.values, f"{where}: values", len(column.values))
+        whole = [value for value in column.values if isinstance(value, int)]
+        _check_whole(whole, -(2**63), 2**63 - 1, where)
     elif column.type in WHOLE_TYPES:
         limits = np.iinfo(WHOLE_TYPES[column.type])
         _check_whole(column.values, int(limits.min), min(int(limits.max), 2**63 - 1), where)
