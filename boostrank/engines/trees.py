@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -333,50 +333,37 @@ class StepTree:
     Args:
         bounds: thresholds of all nodes but the first; values up to the bound go left.
         left, right: children of each node, as node numbers or ~leaf, where parents come first.
-        leaf, documents: value of each leaf, and its number of documents, at least 1 because
-            TreeSHAP divides by it.
-        node, below: mean value of the documents below each node, and their number.
+        value, documents: mean value of the documents below each node, and their number, and then
+            those of the leaves from the last to the first, so that ~leaf is the index of a leaf. A
+            leaf has at least 1 document, because TreeSHAP divides by it.
     """
 
     bounds: list[float]
     left: list[int]
     right: list[int]
-    leaf: list[float]
+    value: list[float]
     documents: list[int]
-    node: list[float]
-    below: list[int]
 
     @classmethod
     def from_curve(cls, curve: Curve) -> StepTree:
         """Return a balanced tree of the curve's steps, with the means and counts of its nodes."""
         assert curve.documents is not None
-        splits = balance_steps(curve.bounds)
-        left, right = splits.left, splits.right
-        leaf = [float(curve.missing), *curve.constant.tolist()]
-        documents = np.maximum(1, np.rint(np.roll(curve.documents, 1))).astype(np.int64).tolist()
+        bounds, left, right = balance_steps(curve.bounds)
+        value = [0.0] * len(left) + [*curve.constant[::-1].tolist(), float(curve.missing)]
+        leaf_documents = np.maximum(1, np.rint(np.roll(curve.documents, 1)))[::-1]
+        documents = [0] * len(left) + leaf_documents.astype(np.int64).tolist()
         # Compute the means of the nodes from the leaves up.
-        node, n_below = [0.0] * len(left), [0] * len(left)
-        for i in reversed(range(len(left))):
-            for child in (left[i], right[i]):
-                count = documents[~child] if child < 0 else n_below[child]
-                value = leaf[~child] if child < 0 else node[child]
-                n_below[i] += count
-                node[i] += count * (value - node[i]) / n_below[i]
-        return cls(splits.bounds, left, right, leaf, documents, node, n_below)
+        for node in reversed(range(len(left))):
+            for child in (left[node], right[node]):
+                documents[node] += documents[child]
+                value[node] += documents[child] * (value[child] - value[node]) / documents[node]
+        return cls(bounds, left, right, value, documents)
 
 
-class StepSplits(NamedTuple):
-    """The thresholds of all nodes but the first, and the children of each node, as node numbers or
-    ~leaf.
+def balance_steps(ends: Float64Array) -> tuple[list[float], list[int], list[int]]:
+    """Return the nodes that separate missing values and the pieces between ends: the thresholds of
+    all nodes but the first, and the children of each node, as node numbers or ~leaf.
     """
-
-    bounds: list[float]
-    left: list[int]
-    right: list[int]
-
-
-def balance_steps(ends: Float64Array) -> StepSplits:
-    """Return the nodes that separate missing values and the pieces between ends."""
     bounds, left, right, thresholds = list[float](), [~0], [0], ends.tolist()
 
     def add_node(first: int, last: int) -> int:
@@ -392,7 +379,7 @@ def balance_steps(ends: Float64Array) -> StepSplits:
         return node
 
     right[0] = add_node(0, len(thresholds))
-    return StepSplits(bounds, left, right)
+    return bounds, left, right
 
 
 def parts_of(models: int, weights: Sequence[float] | None) -> list[float]:
@@ -429,12 +416,9 @@ def sum_of_starts(
     shares = [1.0 / len(starts)] * len(starts) if weights is None else list(weights)
     sums = {}
     for feature in sorted({feature for start in starts for feature in start}):
-        curves_and_shares = [
-            (start[feature], share)
-            for start, share in zip(starts, shares, strict=True)
-            if feature in start
-        ]
-        sums[feature] = combined(*map(list, zip(*curves_and_shares, strict=True)))
+        having = [i for i, start in enumerate(starts) if feature in start]
+        curves = [starts[i][feature] for i in having]
+        sums[feature] = combined(curves, [shares[i] for i in having])
     return sums
 
 

@@ -190,21 +190,21 @@ def test_an_empty_start_is_a_tree_that_adds_nothing() -> None:
 
 def test_steps_become_a_tree_whose_nodes_know_their_documents() -> None:
     tree = StepTree.from_curve(STEPS)
-    assert tree.leaf == [0.25, 0.5, -1.5, 2.0, 4.0]
-    assert tree.documents == [3, 5, 1, 7, 2]
+    assert tree.value[:3:-1] == [0.25, 0.5, -1.5, 2.0, 4.0]
+    assert tree.documents[:3:-1] == [3, 5, 1, 7, 2]
     assert (tree.bounds, tree.left, tree.right) == (
         [0.5, -1.25, 3.25],
         [~0, 2, ~1, ~3],
         [1, 3, ~2, ~4],
     )
-    assert tree.below == [18, 15, 6, 9]
+    below = tree.documents[:4]
+    assert below == [18, 15, 6, 9]
     sums = [0.75 + 2.5 - 1.5 + 14 + 8, 2.5 - 1.5 + 14 + 8, 2.5 - 1.5, 14.0 + 8]
     np.testing.assert_allclose(
-        tree.node, [total / below for total, below in zip(sums, tree.below, strict=True)]
+        tree.value[:4], [total / count for total, count in zip(sums, below, strict=True)]
     )
     empty = StepTree.from_curve(replace(TWO, documents=np.array([0.0, 0.25, 0.75])))
-    assert empty.documents == [1, 1, 1]  # TreeSHAP divides by them
-    assert empty.below == [3, 2]
+    assert empty.documents == [3, 2, 1, 1, 1]  # TreeSHAP divides by them
 
 
 @pytest.mark.parametrize("ends", [0, 1, 2, 3, 4, 7, 8, 100])

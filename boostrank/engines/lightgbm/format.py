@@ -90,10 +90,10 @@ def _tree(number: int, feature: int, curve: Curve) -> str:
         decision_type=[_MISSING_LEFT, *[_MISSING_RIGHT] * (nodes - 1)],
         left_child=tree.left,
         right_child=tree.right,
-        leaf_value=tree.leaf,
-        leaf_count=tree.documents,
-        internal_value=tree.node,
-        internal_count=tree.below,
+        leaf_value=tree.value[: nodes - 1 : -1],
+        leaf_count=tree.documents[: nodes - 1 : -1],
+        internal_value=tree.value[:nodes],
+        internal_count=tree.documents[:nodes],
     )
 
 
@@ -188,7 +188,7 @@ def _read(tree: Tree) -> tuple[int, Curve]:
         thresholds = read_numbers(b"threshold")[1:]
         bounds = np.sort(thresholds)
         children = [read_numbers(name, int).tolist() for name in (b"left_child", b"right_child")]
-        if [thresholds.tolist(), *children] != list(balance_steps(bounds)):
+        if (thresholds.tolist(), *children) != balance_steps(bounds):
             raise ValueError
         steps = Curve(bounds, values[1:], float(values[0]))
         feature = int(read_numbers(b"split_feature", int)[0])

@@ -112,15 +112,15 @@ def write_start(curves: Mapping[int, Curve], n_features: int) -> list[Json]:
 def _tree(feature: int, curve: Curve, n_features: int) -> Json:
     tree = StepTree.from_curve(curve)
     bounds = np.nextafter(rounded_down(np.array(tree.bounds)), np.inf)
-    leaves, positions = tree.leaf[::-1], np.arange(len(tree.left) + len(tree.leaf))
+    n_nodes, positions = len(tree.left), np.arange(len(tree.value))
     fields = {
-        "base_weights": _float32([*tree.node, *leaves]),
+        "base_weights": _float32(tree.value),
         "default_left": (positions == 0).astype(int),
         "loss_changes": np.zeros(positions.size),
-        "split_conditions": _float32([_LOWEST, *bounds, *leaves]),
-        "split_indices": feature * (positions < len(tree.left)),
+        "split_conditions": _float32([_LOWEST, *bounds, *tree.value[n_nodes:]]),
+        "split_indices": feature * (positions < n_nodes),
         "split_type": np.zeros(positions.size, int),
-        "sum_hessian": _float32([*tree.below, *tree.documents[::-1]]),
+        "sum_hessian": _float32(tree.documents),
     }
     return write_tree(n_features, (tree.left, tree.right), 0, fields, depth_first=True)
 
