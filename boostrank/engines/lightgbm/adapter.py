@@ -80,10 +80,8 @@ class LightGBMBooster(Booster):
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
-        """The names in the head of the model text."""
-        # LightGBM is slower to return them than to score a document.
-        text = self.native.model_to_string(num_iteration=1)
-        return tuple(re.findall("^feature_names=(.*)$", text, re.MULTILINE)[0].split(" "))
+        """The names of the features, which LightGBM is slow to return."""
+        return tuple(self.native.feature_name())
 
     @property
     def n_features(self) -> int:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -112,15 +111,6 @@ class Tree:
         return b"\n".join([b"Tree=%d" % self.number, *lines]) + self.end
 
 
-class CategorySets(NamedTuple):
-    """The category sets of a tree that go left, as bits of words, and the number of words in each
-    set.
-    """
-
-    words: Int64Array
-    sizes: Int64Array
-
-
 @dataclass(frozen=True, eq=False)
 class LightGBMText:
     """A parsed and checked model text.
@@ -132,7 +122,8 @@ class LightGBMText:
         nodes: values at the nodes of all trees in order, by name: left_child, right_child,
             split_feature, decision_type, threshold, split_gain (0 if absent).
         leaf_value: float64[L], values of all leaves.
-        sets: sets of categories, by tree number.
+        sets: the category sets of a tree that go left, as bits of words, and the number of words in
+            each set, by tree number.
         leaf_features: features of the linear leaves, by tree number.
     """
 
@@ -141,7 +132,7 @@ class LightGBMText:
     tail: bytes
     nodes: Mapping[str, Array]
     leaf_value: Float64Array
-    sets: Mapping[int, CategorySets]
+    sets: Mapping[int, tuple[Int64Array, Int64Array]]
     leaf_features: Mapping[int, Int64Array]
 
     @cached_property
@@ -539,7 +530,7 @@ def _check_shape(child: Int64Array, tree_of_node: Int64Array, tree_of_leaf: Int6
     _refuse_tree(depth > MAX_DEPTH, tree, f"it is deeper than {MAX_DEPTH} nodes")
 
 
-def _categories(tree: Tree) -> CategorySets:
+def _categories(tree: Tree) -> tuple[Int64Array, Int64Array]:
     words = _Column(b"cat_threshold", [tree], [tree.words(b"cat_threshold")]).parse_whole(
         0, 2**32 - 1
     )
@@ -548,7 +539,7 @@ def _categories(tree: Tree) -> CategorySets:
     sizes = np.diff(set_ends)
     if not set_ends.size or set_ends[0] != 0 or set_ends[-1] != words.size or np.any(sizes < 0):
         raise ModelError(f"tree {tree.number}: cat_boundaries do not fit cat_threshold")
-    return CategorySets(words, sizes)
+    return words, sizes
 
 
 def _linear_features(tree: Tree, n_features: int) -> Int64Array:

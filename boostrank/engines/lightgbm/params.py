@@ -149,7 +149,7 @@ class LightGBMParams(Params):
             raise ParameterError(
                 f"monotone_constraints_method={method!r}: use {', '.join(_METHODS)}"
             )
-        if str(checked.get("boosting", "")) in ("rf", "random_forest"):
+        if checked.get("boosting") in ("rf", "random_forest"):
             raise ParameterError(
                 "boosting='rf' averages independent trees and does not support custom objectives"
             )
@@ -213,9 +213,7 @@ class LightGBMParams(Params):
                     f"monotone_constraints: {names[i]!r} is categorical, and has no direction"
                 )
         # Trees do not split by a feature outside all groups, or by one whose gain counts zero.
-        groups = [
-            frozenset(group) for group in engine_params.get("interaction_constraints", ()) if group
-        ]
+        groups = [*map(frozenset, filter(None, engine_params.get("interaction_constraints", ())))]
         allowed = frozenset().union(*groups) or frozenset(columns)
         gain_factors = engine_params.get("feature_contri", [1.0] * len(names))
         unused = tuple(
@@ -226,15 +224,13 @@ class LightGBMParams(Params):
     def unresumable(self, params: ParamValues, native_objective: str | None) -> str | None:
         """Return which random or hidden state of LightGBM prevents an exact resumption."""
         engine_params = self.resolve_names(params)
-        boosting = str(engine_params.get("boosting", "gbdt"))
+        boosting = engine_params.get("boosting")
         if boosting == "dart":
             return "dart rescales earlier trees by random numbers that LightGBM hides"
-        if "goss" in (boosting, str(engine_params.get("data_sample_strategy"))):
+        if "goss" in (boosting, engine_params.get("data_sample_strategy")):
             return "goss counts its rounds from the start of the process: use bagging_fraction"
-        if (
-            engine_params.get("use_quantized_grad") in TRUE
-            and engine_params.get("stochastic_rounding", True) in TRUE
-        ):
+        rounds_randomly = engine_params.get("stochastic_rounding", True) in TRUE
+        if engine_params.get("use_quantized_grad") in TRUE and rounds_randomly:
             return (
                 "LightGBM hides the state of its stochastic rounding: set stochastic_rounding=false"
             )

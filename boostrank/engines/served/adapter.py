@@ -106,15 +106,13 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
                     refuse(~np.isfinite(file.forest.threshold), "a threshold is not finite")
                 return file
             except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-                reason = error if isinstance(error, ModelError) else _explain(error)
+                reason = f"it is damaged: {error}"
+                if isinstance(error, KeyError):
+                    reason = f"it has no {error}"
+                elif isinstance(error, ModelError):
+                    reason = str(error)
                 raise ModelError(f"it is {served_format.title}, but {reason}") from None
     return None
-
-
-def _explain(error: Exception) -> str:
-    if isinstance(error, KeyError):
-        return f"it has no {error}"
-    return f"it is damaged: {error}"
 
 
 def load(file: TreeFile | LinearFile) -> Booster:

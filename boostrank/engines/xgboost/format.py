@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -347,9 +347,10 @@ def with_even_leaves(body: bytes) -> bytes:
         return body
     # Round the leaves of all trees together, without those of inner or deleted nodes.
     trees = booster["model"]["trees"]
+    sizes = [len(tree["left_children"]) for tree in trees]
     inner = _column(trees, "left_children", np.int64) >= 0
     is_leaf = ~inner & (_column(trees, "split_indices", np.int64) != DELETED)
-    tree = np.repeat(np.arange(len(trees)), [len(tree["left_children"]) for tree in trees])
+    tree = np.repeat(np.arange(len(trees)), sizes)
     conditions = _column(trees, "split_conditions", np.float64)
     hessians = _column(trees, "sum_hessian", np.float64)
     leaves = Leaves(tree[is_leaf], conditions[is_leaf], hessians[is_leaf], base=float(base_text))
@@ -358,10 +359,8 @@ def with_even_leaves(body: bytes) -> bytes:
         return body
     conditions[is_leaf] = rounded.value
     # Write the rounded leaves and base back to the document.
-    node_ends = np.cumsum([len(tree["left_children"]) for tree in trees])
-    for document_tree, tree_conditions in zip(
-        trees, np.split(conditions, node_ends[:-1]), strict=True
-    ):
+    conditions_of_trees = np.split(conditions, np.cumsum(sizes)[:-1])
+    for document_tree, tree_conditions in zip(trees, conditions_of_trees, strict=True):
         document_tree["split_conditions"] = tree_conditions.tolist()
     param["base_score"] = param["base_score"].replace(base_text, repr(rounded.base))
     return write_json(document)
@@ -377,14 +376,8 @@ def _divided(tree: Json, divisor: float) -> Json:
     }
 
 
-class _CategorySets(NamedTuple):
-    """The nodes with categorical splits, and the words of the set of each."""
-
-    nodes: list[int]
-    sets: list[Array]
-
-
-def _sets_of(trees: list[Any], first_nodes: Int64Array) -> _CategorySets:
+def _sets_of(trees: list[Any], first_nodes: Int64Array) -> tuple[list[int], list[Array]]:
+    """Return the nodes with categorical splits, and the words of the set of each."""
     nodes, sets = list[int](), list[Array]()
     for tree, first_node in zip(trees, first_nodes.tolist(), strict=True):
         if "split_type" not in tree:
@@ -393,4 +386,4 @@ def _sets_of(trees: list[Any], first_nodes: Int64Array) -> _CategorySets:
         set_ends = np.cumsum(tree["categories_sizes"], dtype=np.int64)
         categories = np.split(np.array(tree["categories"], np.int64), set_ends)
         sets += map(category_words, categories[:-1])
-    return _CategorySets(nodes, sets)
+    return nodes, sets

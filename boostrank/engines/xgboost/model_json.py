@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -193,9 +193,7 @@ def _is_start(tree: Json) -> bool:
     """Return True for a tree whose first split is below all numbers and whose other splits have no
     gain.
     """
-    left_children = tree["left_children"]
-    right_children = tree["right_children"]
-    conditions = tree["split_conditions"]
+    left_children, conditions = tree["left_children"], tree["split_conditions"]
     if (
         left_children[0] < 0
         or left_children[left_children[0]] >= 0
@@ -203,7 +201,7 @@ def _is_start(tree: Json) -> bool:
         or any(tree["loss_changes"])
     ):
         return False
-    nodes = _in_order(left_children, right_children).nodes
+    nodes, _ = _in_order(left_children, tree["right_children"])
     bounds = [conditions[node] for node in nodes]
     features = {tree["split_indices"][node] for node in nodes}
     return len(features) == 1 and bounds == sorted(set(bounds)) and not tree.get("categories_nodes")
@@ -223,14 +221,8 @@ def _read(tree: Json) -> tuple[int, Curve]:
     return int(tree["split_indices"][0]), replace(steps, documents=np.roll(documents, -1))
 
 
-class _Order(NamedTuple):
-    """The nodes and leaves of a tree from left to right."""
-
-    nodes: list[int]
-    leaves: list[int]
-
-
-def _in_order(left: Sequence[int], right: Sequence[int]) -> _Order:
+def _in_order(left: Sequence[int], right: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the nodes and the leaves of a tree from left to right."""
     nodes, leaves, ancestors, node = list[int](), list[int](), list[int](), 0
     while True:
         while left[node] >= 0:
@@ -238,6 +230,6 @@ def _in_order(left: Sequence[int], right: Sequence[int]) -> _Order:
             node = left[node]
         leaves.append(node)
         if not ancestors:
-            return _Order(nodes, leaves)
+            return nodes, leaves
         nodes.append(ancestors.pop())
         node = right[nodes[-1]]

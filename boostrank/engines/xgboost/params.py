@@ -94,6 +94,11 @@ REFUSED = {
     for name in names.split()
 }
 """The reason why each parameter is rejected, with the remedy, by main name."""
+_HARMLESS = {
+    "multi_strategy": ("one_output_per_tree",),
+    "num_class": (1,),
+    "validate_parameters": (True, False),
+}
 _NAMES = {
     **{
         alias: canonical
@@ -127,30 +132,24 @@ def translate(params: ParamValues) -> dict[str, Any]:
         raise ParameterError(f"{given_as['max_leaves']}=1 must be at least 2, or 0 for any number")
     if translated.get("max_depth", 0) == -1:  # no limit, in LightGBM's spelling
         translated["max_depth"] = 0
-    # XGBoost accepts no list for monotone_constraints, and names in interaction_constraints only if
-    # data have names.
+    # XGBoost accepts no lists of numbers for constraints.
     if not isinstance(translated.get("monotone_constraints", {}), Mapping):
         directions = read_directions(translated["monotone_constraints"], None)
-        numbers = ",".join(map(str, directions))
-        translated["monotone_constraints"] = f"({numbers})" if directions else ""
+        translated["monotone_constraints"] = tuple(directions) or ""
     if "interaction_constraints" in translated:
-        constraints = translated["interaction_constraints"]
-        groups = read_groups(constraints, None) if constraints not in ("", None) else []
-        has_names = any(isinstance(feature, str) for group in groups for feature in group)
-        if has_names:
-            translated["interaction_constraints"] = groups
-        else:
-            translated["interaction_constraints"] = json.dumps(groups) if groups else ""
+        groups = read_groups(translated["interaction_constraints"] or (), None)
+        translated["interaction_constraints"] = json.dumps(groups) if groups else ""
     if "nthread" in translated:
         translated["nthread"] = engine_threads("XGBoost", translated["nthread"])
     if "verbosity" in translated:
         translated["verbosity"] = min(max(0, int(translated["verbosity"])), 3)
-    if "booster" in translated:
-        translated["booster"] = {"gbdt": "gbtree"}.get(translated["booster"], translated["booster"])
-        if translated["booster"] not in {"gbtree", "dart"}:
-            raise ParameterError(f"booster={translated['booster']!r} must be gbtree or dart")
+    if translated.get("booster") == "gbdt":
+        translated["booster"] = "gbtree"
+    booster = translated.get("booster", "gbtree")
+    if booster not in ("gbtree", "dart"):
+        raise ParameterError(f"booster={booster!r} must be gbtree or dart")
     dart_params = sorted(OF_DART & translated.keys())
-    if dart_params and translated.get("booster") != "dart":
+    if dart_params and booster != "dart":
         name = given_as[dart_params[0]]
         raise ParameterError(f"{name!r} is a parameter of dart: set booster=dart")
     defaults: dict[str, Any] = {"learning_rate": 0.1, "max_bin": 255, "reg_lambda": 0.0}
@@ -172,16 +171,8 @@ def base_score(objective: str) -> float:
 class XGBoostParams(Params):
     """The parameters of XGBoost, in its names or LightGBM's."""
 
-    title = "XGBoost"
-    of_objectives = OF_OBJECTIVES
-    refused, harmless = (
-        REFUSED,
-        {
-            "multi_strategy": ("one_output_per_tree",),
-            "num_class": (1,),
-            "validate_parameters": (True, False),
-        },
-    )
+    title, refused, of_objectives = "XGBoost", REFUSED, OF_OBJECTIVES
+    harmless = _HARMLESS
     untried = frozenset(
         {"interaction_constraints", "monotone_constraints", "nthread", "tree_method", "verbosity"}
     )
@@ -198,10 +189,11 @@ class XGBoostParams(Params):
     def attempt(self, params: dict[str, Any]) -> None:
         """Train one round on four rows, so that XGBoost raises its own errors."""
         rows = xgboost.DMatrix(np.arange(4.0).reshape(-1, 1), np.zeros(4), nthread=1)
-        dart = {"booster": "dart"} if OF_DART & self.resolve_names(params).keys() else {}
-        fixed_params = {"nthread": 1, "disable_default_eval_metric": True, "base_score": 0.0}
         flat_gradient = np.zeros(4, np.float32), np.ones(4, np.float32)
-        trial_params = translate(dart | params) | fixed_params
+        if OF_DART & self.resolve_names(params).keys():
+            params = {"booster": "dart", **params}
+        trial_params = translate(params)
+        trial_params |= {"nthread": 1, "disable_default_eval_metric": True, "base_score": 0.0}
         # As a parameter, the verbosity would stay and hide messages of the training.
         with xgboost.config_context(verbosity=0):
             xgboost.train(trial_params, rows, 1, obj=lambda *_: flat_gradient)
@@ -222,11 +214,10 @@ class XGBoostParams(Params):
     def limits(self, params: ParamValues, names: Sequence[str]) -> Limits:
         """Return the constraints, where a feature outside all groups is a group alone."""
         engine_params, groups = self.resolve_names(self.of_columns(params, names)), None
-        if engine_params.get("interaction_constraints", "") not in ("", None):
+        if constraints := engine_params.get("interaction_constraints"):
             # A feature outside all groups gets trees of its own, as in a start.
             single_features = [[i] for i in range(len(names))]
-            all_groups = [*engine_params["interaction_constraints"], *single_features]
-            groups = tuple(map(frozenset, all_groups))
+            groups = tuple(map(frozenset, [*constraints, *single_features]))
         directions = engine_params.get("monotone_constraints", [0] * len(names))
         return Limits(np.array(directions, np.int64), groups=groups)
 
