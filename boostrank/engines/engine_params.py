@@ -63,7 +63,6 @@ class Params:
         of_features: main names of the parameters of single features.
         refused: main name -> reason why the parameter is rejected, and the remedy.
         harmless: values of refused parameters that are allowed, by main name.
-        serial: main names of parameters that several workers do not support.
         untried: main names of parameters that `attempt` cannot check.
     """
 
@@ -73,7 +72,6 @@ class Params:
     of_features: frozenset[str] = frozenset({"interaction_constraints", "monotone_constraints"})
     refused: Mapping[str, str] = {}
     harmless: Mapping[str, tuple[Any, ...]] = {}
-    serial: frozenset[str] = frozenset()
     untried: frozenset[str] = frozenset({"verbosity"})
 
     def __init__(self, *names: str) -> None:
@@ -138,12 +136,6 @@ class Params:
             engine_params[main], given_as[main] = value, name
         check_numbers(engine_params, given_as)
         return CheckedParams(engine_params, given_as)
-
-    def check_workers(self, params: ParamValues) -> None:
-        """Raise an error if a parameter is not supported on several workers."""
-        for name, value in self.resolve_names(params).items():
-            if name in self.serial and value not in (False, "false", 0, "", None):
-                raise ParameterError(f"several workers do not support {name}: train on one machine")
 
     def attempt(self, params: dict[str, Any]) -> None:
         """Try the parameters with the engine, which raises its own errors."""

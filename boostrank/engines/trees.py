@@ -30,9 +30,7 @@ class Trees:
 
     Args:
         forest: trees for `kernels.forest.Walker`, whose scores differ from the engine's by a
-            constant (XGBoost's base_score) and by rounding; None if the walker does not support the
-            trees.
-        why_not: reason why the walker does not support the trees, or "".
+            constant (XGBoost's base_score) and by rounding; None for a linear model.
         count: number of trees, excluding a linear start.
         gain: float64[d], total gain of the splits by each feature, as the engine computes it.
         splits: int64[d], number of splits by each feature.
@@ -42,7 +40,6 @@ class Trees:
     """
 
     forest: Forest | None
-    why_not: str
     count: int
     gain: Float64Array
     splits: Int64Array
@@ -63,7 +60,6 @@ class Trees:
         n_features: int,
         *,
         start: Mapping[int, Curve] | None = None,
-        linear_features: Sequence[Int64Array] = (),
         double: bool = False,
     ) -> Trees:
         """Summarise all trees and their linear start.
@@ -71,27 +67,16 @@ class Trees:
         Args:
             gain: float64[M], gain of each node.
             start: functions of the linear start, by feature.
-            linear_features: features of the linear leaves of each tree that has them.
         """
         is_counted = gain > 0.0  # the engines do not count forced splits without gain
         feature = forest.feature[is_counted]
         start_features = np.array(list(start or ()), np.int64)
-        used: list[Array] = [forest.feature, start_features, *linear_features]
+        used = np.unique(np.concatenate([forest.feature, start_features])).astype(np.int64)
         if start:
             forest = replace(forest, start=Curves.from_pairs(list(start.items())))
-        scorable: Forest | None = forest
-        why_not = ""
-        if linear_features:
-            scorable, why_not = None, "linear models in the leaves"
-        return cls(
-            forest=scorable,
-            why_not=why_not,
-            count=forest.roots.size,
-            gain=np.bincount(feature, gain[is_counted], n_features).astype(np.float64),
-            splits=np.bincount(feature, minlength=n_features).astype(np.int64),
-            used=np.unique(np.concatenate(used)).astype(np.int64),
-            double=double,
-        )
+        total_gain = np.bincount(feature, gain[is_counted], n_features).astype(np.float64)
+        splits = np.bincount(feature, minlength=n_features).astype(np.int64)
+        return cls(forest, forest.roots.size, total_gain, splits, used, double)
 
 
 @dataclass(frozen=True, eq=False)

@@ -100,7 +100,6 @@ def ours(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
         "lightgbm-frame.txt": lambda: train(rows=frame, min_data_per_group=5),
         "lightgbm-letters.txt": lambda: train(rows=letters, min_data_per_group=5),
         "lightgbm-dart.txt": lambda: train(boosting="dart", drop_rate=0.5),
-        "lightgbm-linear-trees.txt": lambda: train("lightgbm:lambdarank", linear_tree=True),
         "lightgbm-average.txt": lambda: average("lightgbm"),
         "xgboost.json": lambda: train(backend="xgboost"),
         "xgboost-start.json": lambda: train("auto", backend="xgboost"),

@@ -64,8 +64,6 @@ KEPT: dict[str, dict[str, Any]] = {
         "lambda_l1": 0.5,
         "lambda_l2": 0.5,
         "learning_rate": 0.3,
-        "linear_lambda": {"linear_lambda": 0.5, "linear_tree": True},
-        "linear_tree": True,
         "max_bin": 16,
         "max_bin_by_feature": [8] * 6,
         "max_cat_threshold": {"max_cat_threshold": 3, "cat_feature": [5]},

@@ -176,7 +176,7 @@ TOLD: list[tuple[str, dict[str, Any], str, str]] = [
     ("lightgbm", {"boosting": "dart"}, "auto", START),
     ("lightgbm", {"boosting": "goss"}, "auto", START),
     ("lightgbm", {"boosting": "rf"}, "auto", "refused: boosting='rf'"),
-    ("lightgbm", {"linear_tree": True}, "auto", START),
+    ("lightgbm", {"linear_tree": True}, "auto", "refused: linear_tree is not supported"),
     ("lightgbm", {"extra_trees": True, "path_smooth": 1.0, "max_delta_step": 0.5}, "auto", START),
     (
         "lightgbm",

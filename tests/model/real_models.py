@@ -87,10 +87,6 @@ def lightgbm_models() -> dict[str, str]:
         "xendcg": train_lightgbm(objective="rank_xendcg"),
         "regression": train_lightgbm(objective="regression"),
         "quantile": train_lightgbm(objective="quantile", alpha=0.9),
-        "linear trees": train_lightgbm(linear_tree=True, min_data_in_leaf=30),
-        "linear and categorical": train_lightgbm(
-            linear_tree=True, dataset={"categorical_feature": [5]}
-        ),
         "sets of categories": train_lightgbm(dataset=CATEGORICAL, **many_categories),
         "one category at a time": train_lightgbm(dataset={"categorical_feature": [5]}),
         "pandas": train_lightgbm(X=frame()),
@@ -104,9 +100,6 @@ def lightgbm_models() -> dict[str, str]:
         "monotone": train_lightgbm(monotone_constraints=[1, 0, 0, -1, 0, 0]),
         "one leaf": train_lightgbm(min_gain_to_split=1e9),
         "one leaf, callable": train_lightgbm(min_gain_to_split=1e9, objective=squared_error),
-        "one linear leaf": train_lightgbm(
-            min_gain_to_split=1e9, objective="regression", linear_tree=True
-        ),
         "many leaves": train_lightgbm(num_leaves=255, min_data_in_leaf=1),
         "few bins": train_lightgbm(max_bin=5),
         "quantised": train_lightgbm(use_quantized_grad=True),

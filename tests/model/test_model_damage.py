@@ -126,7 +126,7 @@ def with_hostile_words(engine: str) -> list[bytes]:
     numbers.
     """
     if engine == "lightgbm":
-        return list(_in_text(lightgbm_models()["linear and categorical"]))
+        return list(_in_text(lightgbm_models()["sets of categories"]))
     return list(_in_json(json.loads(xgboost_models()["sets of categories"])))
 
 

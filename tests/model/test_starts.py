@@ -118,14 +118,13 @@ def a_tree(**fields: str | None) -> Tree:
         **fields,
     }
     kept = {name: value for name, value in lines.items() if value is not None}
-    numbers = {name: int(kept[name]) for name in ("num_leaves", "num_cat", "is_linear")}
+    numbers = {name: int(kept[name]) for name in ("num_leaves", "num_cat")}
     return Tree(
         7,
         {name.encode(): value.encode() for name, value in kept.items()},
         b"\n\n",
         numbers["num_leaves"],
         numbers["num_cat"],
-        numbers["is_linear"] == 1,
     )
 
 
@@ -142,7 +141,6 @@ def a_tree(**fields: str | None) -> Tree:
         ({"threshold": "-1.0 0.5", "split_feature": "4 3"}, False),
         ({"threshold": f"0.5 {LOWEST!r}"}, False),
         ({"threshold": ""}, False),
-        ({"is_linear": "1"}, False),
     ],
 )
 def test_a_tree_of_a_start_is_known_by_what_no_tree_that_was_grown_has(

@@ -160,19 +160,7 @@ def test_gain_of_a_feature_is_that_of_its_splits() -> None:
     assert LIGHTGBM.trees(free, 6).used.tolist() == trees.used.tolist()
 
 
-def test_linear_leaves_are_not_walked_and_their_features_count_as_used() -> None:
-    model = LIGHTGBM.parse(lightgbm_models()["linear trees"].encode())
-    trees = LIGHTGBM.trees(model, 6)
-    assert (trees.forest, trees.why_not) == (None, "linear models in the leaves")
-    used = {
-        int(word)
-        for tree in model.trees
-        for key in (b"split_feature", b"leaf_features")
-        for word in tree.words(key)
-    }
-    assert trees.used.tolist() == sorted(used)
-    with pytest.raises(ModelError, match="linear models"):
-        LIGHTGBM.served(model)
+def test_a_random_forest_is_neither_exported_nor_averaged() -> None:
     forest = LIGHTGBM.parse(lightgbm_models()["random forest"].encode())
     with pytest.raises(ModelError, match="random forest"):
         LIGHTGBM.served(forest)
@@ -192,8 +180,7 @@ def test_documents_that_nobody_counted_are_none() -> None:
     np.testing.assert_array_equal(counted.value, served.forest.value)
     assert counted.tree.tolist() == np.repeat(np.arange(4), 7).tolist()
     assert counted.count.reshape(4, 7).sum(axis=1).tolist() == [400.0] * 4
-    for name in ("random forest", "linear trees"):
-        assert read_leaves(lightgbm_models()[name].encode()) is None
+    assert read_leaves(lightgbm_models()["random forest"].encode()) is None
 
 
 def test_an_average_divides_what_is_in_units_of_the_score() -> None:

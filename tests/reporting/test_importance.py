@@ -329,18 +329,6 @@ def test_only_the_best_rounds_count(small: Any) -> None:
     assert importances.splits.sum() < model.trees().splits.sum()
 
 
-def test_linear_leaves_are_left_to_the_engine(world: Any, tmp_path: Any) -> None:
-    train = world[0]
-    whole = RankingDataset(
-        np.nan_to_num(train.features), train.labels, train.queries, train.feature_names
-    )
-    model = ranker(whole, 3, tmp_path, linear_tree=True, num_leaves=4)
-    importances = importance(model, whole, repeats=1, documents=800)
-    assert importances.shap_documents == 0
-    assert np.isnan(importances.shap).all()
-    assert importances.loss.max() > 0.0
-
-
 def test_sparse_data_are_the_same_as_dense(small: Any) -> None:
     model, data = small
     part = data.take(np.arange(50))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from boostrank.data.synthetic import make_ranking_data
 from boostrank.metrics import evaluate
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting.sections.queries import SPEC, QueryValues, query_values
-from tests.model.real_models import lightgbm_models
 from tests.reporting.studies import study, words_of
 
 
@@ -128,23 +126,6 @@ def test_of_equal_queries_those_with_better_documents_are_worse_then_longer_ones
         study(data, "ndcg@1", model=model, scores=[1.0, 0, 1, 0, 1, 0, 1, 0, 0, 0])
     )
     assert [w.qid for w in query_results.worst] == ["1", "3", "0", "2"]
-
-
-def test_a_model_without_contributions_gives_a_note(tmp_path: Any) -> None:
-    path = tmp_path / "linear.txt"
-    path.write_text(lightgbm_models()["linear trees"])
-    linear = RankingModel.load(path)
-    rng = np.random.default_rng(0)
-    data = RankingDataset(
-        rng.normal(size=(40, 6)).astype(np.float32),
-        rng.integers(0, 3, 40).astype(float),
-        QueryIndex.from_sizes([20, 20]),
-        linear.feature_names,
-    )
-    query_results = query_values(study(data, model=linear))
-    assert "are not available" in query_results.notes[0]
-    assert query_results.worst[0].features == ()
-    assert len(query_results.worst[0].documents["rank"]) >= 10
 
 
 def test_only_a_metric_that_ends_at_1_has_perfect_queries(

@@ -200,7 +200,7 @@ def _read(tree: Tree) -> tuple[int, Curve]:
 
 
 # Fields in units of the score.
-_IN_SCORE = (b"leaf_value", b"internal_value", b"leaf_const", b"leaf_coeff", b"shrinkage")
+_IN_SCORE = (b"leaf_value", b"internal_value", b"shrinkage")
 _BELOW_ZERO = float(np.nextafter(np.float32(-ZERO), -1.0))
 
 
@@ -226,26 +226,15 @@ class LightGBMFormat(ModelFormat):
         """Return the trees with split gains, the linear start as curves, in double precision."""
         n_start_trees = model.start_trees
         forest = _forest(model, n_start_trees)
-        linear_features = [
-            model.leaf_features[tree.number] for tree in model.trees[n_start_trees:] if tree.linear
-        ]
         gain = model.nodes["split_gain"][model.nodes["split_gain"].size - forest.feature.size :]
-        return Trees.summarise(
-            forest,
-            gain,
-            n_features,
-            start=_start_of(model),
-            linear_features=linear_features,
-            double=True,
-        )
+        return Trees.summarise(forest, gain, n_features, start=_start_of(model), double=True)
 
     def served(self, model: LightGBMText) -> ServedTrees:
         """Return all trees, those of a linear start too, with the documents in every leaf.
 
         Raises:
-            ModelError: leaves are linear models, or the model is a random forest.
+            ModelError: the model is a random forest.
         """
-        refuse(any(tree.linear for tree in model.trees), "its leaves hold linear models")
         refuse(
             b"\naverage_output" in model.head,
             "the model is a random forest, whose trees LightGBM averages",
@@ -284,16 +273,8 @@ class LightGBMFormat(ModelFormat):
         )
 
     def filled(self, body: bytes, values: Float64Array) -> bytes:
-        """Return the text in which a missing value goes where its fill value goes.
-
-        Raises:
-            ModelError: leaves are linear models.
-        """
+        """Return the text in which a missing value goes where its fill value goes."""
         model = parse_text(body)
-        refuse(
-            any(tree.linear for tree in model.trees),
-            "leaves with linear models cannot have fill values",
-        )
         decisions = b"%d" % _MISSING_RIGHT, b"%d" % _MISSING_LEFT
 
         def fill(decision: bytes, feature: bytes, threshold: bytes) -> bytes:
@@ -336,10 +317,8 @@ class LightGBMFormat(ModelFormat):
         for column, info in zip(columns, line.decode().split(" "), strict=True):
             infos[column] = info
         for tree in model.trees:
-            for key in tree.fields.keys() & {b"split_feature", b"leaf_features"}:
-                new_columns = [b"%d" % columns[int(word)] for word in tree.words(key)]
-                tree = tree.with_words(key, new_columns)
-            trees.append(tree)
+            new_columns = [b"%d" % columns[int(word)] for word in tree.words(b"split_feature")]
+            trees.append(tree.with_words(b"split_feature", new_columns))
         head = with_line(model.head, "max_feature_idx", str(len(names) - 1))
         head = with_line(head, "feature_names", " ".join(names))
         head = with_line(head, "feature_infos", " ".join(infos))
@@ -355,9 +334,7 @@ def with_line(head: bytes, key: str, value: str) -> bytes:
 
 
 def _forest(model: LightGBMText, first_tree: int) -> Forest:
-    """Return the trees whose number is at least `first_tree`, where linear leaves have their
-    `leaf_value` only.
-    """
+    """Return the trees whose number is at least `first_tree`."""
     trees = model.trees[first_tree:]
     leaves = np.array([tree.leaves for tree in trees], np.int64)
     skipped_leaves = model.leaf_value.size - int(leaves.sum())

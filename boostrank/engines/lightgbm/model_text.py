@@ -56,7 +56,6 @@ class Tree:
         fields: text after the `=`, by name.
         end: line breaks after the tree.
         leaves, categorical_splits: number of leaves and of categorical splits.
-        linear: whether leaves are linear functions.
     """
 
     number: int
@@ -64,7 +63,6 @@ class Tree:
     end: bytes
     leaves: int
     categorical_splits: int
-    linear: bool
 
     @property
     def is_start(self) -> bool:
@@ -72,7 +70,7 @@ class Tree:
         split has a gain.
         """
         gains = self.fields.get(b"split_gain", b"1")
-        if self.leaves == 1 or self.categorical_splits or self.linear or gains.strip(b"0 "):
+        if self.leaves == 1 or self.categorical_splits or gains.strip(b"0 "):
             return False
         first_threshold = self.words(b"threshold")[:1]
         return (
@@ -87,7 +85,7 @@ class Tree:
     def tokens(self, key: bytes, count: int) -> list[bytes]:
         """Return the words of a required field, where a constant tree needs only its value."""
         tokens = self.words(key)
-        if not tokens and self.leaves == 1 and not self.linear and key != b"leaf_value":
+        if not tokens and self.leaves == 1 and key != b"leaf_value":
             return []
         name = key.decode()
         refuse(key not in self.fields, f"tree {self.number} has no {name!r}")
@@ -124,7 +122,6 @@ class LightGBMText:
         leaf_value: float64[L], values of all leaves.
         sets: the category sets of a tree that go left, as bits of words, and the number of words in
             each set, by tree number.
-        leaf_features: features of the linear leaves, by tree number.
     """
 
     head: bytes
@@ -133,7 +130,6 @@ class LightGBMText:
     nodes: Mapping[str, Array]
     leaf_value: Float64Array
     sets: Mapping[int, tuple[Int64Array, Int64Array]]
-    leaf_features: Mapping[int, Int64Array]
 
     @cached_property
     def start_trees(self) -> int:
@@ -217,7 +213,7 @@ def read_leaves(data: bytes) -> Leaves | None:
     leaves.
     """
     trees = list(_trees(data))
-    if b"\naverage_output" in data[: data.find(b"\n\n")] or any(tree.linear for tree in trees):
+    if b"\naverage_output" in data[: data.find(b"\n\n")]:
         return None
     values, counts = list[bytes](), list[bytes]()
     for tree in trees:
@@ -363,7 +359,8 @@ def _tree(block: bytes, number: int) -> Tree:
     leaves = parse_field("num_leaves", 1, len(block))
     categorical_splits = parse_field("num_cat", 0, len(block))
     linear = parse_field("is_linear", 0, 1, default=b"0") == 1
-    return Tree(number, fields, block[len(body) :], leaves, categorical_splits, linear)
+    refuse(linear, f"tree {number} has linear models in its leaves, which boostrank does not read")
+    return Tree(number, fields, block[len(body) :], leaves, categorical_splits)
 
 
 class _Column:
@@ -393,20 +390,6 @@ class _Column:
         values = self._parse(_REAL).astype(np.float64)
         if finite:
             _refuse_tree(~np.isfinite(values), self.tree, f"{self.key} is not finite")
-        return values
-
-    def normal(self) -> Float64Array:
-        """Return the values, which must be finite and not subnormal because std::stod would end the
-        process.
-        """
-        values = self.real()
-        is_nonzero = np.array(
-            [re.match(rb"[-+]?[0.]*[1-9]", token) is not None for token in self.tokens], dtype=bool
-        )
-        is_subnormal = is_nonzero & (np.abs(values) < np.finfo(np.float64).tiny)
-        _refuse_tree(
-            is_subnormal, self.tree, f"{self.key} has a number too close to 0 for LightGBM"
-        )
         return values
 
     def _parse(self, pattern: bytes) -> Array:
@@ -450,10 +433,7 @@ def _check_trees(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -
     _check_thresholds(nodes["decision_type"], nodes["threshold"], tree=tree_of_node, n_sets=n_sets)
     nodes["split_gain"] = _parse_other_fields(trees, tree_of_node)
     categories = {tree.number: _categories(tree) for tree in trees if tree.categorical_splits}
-    leaf_features = {
-        tree.number: _linear_features(tree, n_features) for tree in trees if tree.linear
-    }
-    return LightGBMText(head, tuple(trees), tail, nodes, leaf_value, categories, leaf_features)
+    return LightGBMText(head, tuple(trees), tail, nodes, leaf_value, categories)
 
 
 def _check_thresholds(
@@ -540,26 +520,6 @@ def _categories(tree: Tree) -> tuple[Int64Array, Int64Array]:
     if not set_ends.size or set_ends[0] != 0 or set_ends[-1] != words.size or np.any(sizes < 0):
         raise ModelError(f"tree {tree.number}: cat_boundaries do not fit cat_threshold")
     return words, sizes
-
-
-def _linear_features(tree: Tree, n_features: int) -> Int64Array:
-    """Check the linear functions in a tree's leaves, and return their features."""
-
-    def column(key: bytes) -> _Column:
-        return _Column(key, [tree], [tree.words(key)])
-
-    constant, feature_counts = column(b"leaf_const"), column(b"num_features")
-    features, coefficients = column(b"leaf_features"), column(b"leaf_coeff")
-    constant.normal()
-    coefficients.normal()
-    columns = features.parse_whole(0, n_features - 1)
-    n_coefficients = int(feature_counts.parse_whole(0, n_features).sum())
-    lengths = [len(column.tokens) for column in (constant, feature_counts, features, coefficients)]
-    if lengths != [tree.leaves, tree.leaves, n_coefficients, n_coefficients]:
-        raise ModelError(
-            f"tree {tree.number}: the lengths of its linear models do not fit each other"
-        )
-    return columns
 
 
 def _check_importances(parsed: LightGBMText) -> None:

@@ -55,6 +55,8 @@ REFUSED: dict[str, str] = {
         "boostrank does not read files of splits or bins": (
             "forcedsplits_filename forcedbins_filename"
         ),
+        "leaves must be numbers, so that models can be exported, explained and refitted: use"
+        " start='linear'": "linear_tree linear_lambda",
         "boostrank counts no costs of features: leave expensive ones out of the data": (
             "cegb_tradeoff cegb_penalty_split cegb_penalty_feature_lazy"
             " cegb_penalty_feature_coupled"
@@ -74,6 +76,7 @@ _HARMLESS: dict[str, tuple[Any, ...]] = {
     "num_machines": (1, "1"),
     "tree_learner": ("serial",),
     "num_class": (1, "1"),
+    "linear_tree": (False, "false", 0, "0"),
 }
 _A_NUMBER_EACH = ("feature_contri", "max_bin_by_feature")
 OF_COLUMNS = (
@@ -85,10 +88,6 @@ OF_COLUMNS = (
 """The parameters of single features, which depend on the data."""
 LISTS = (*OF_COLUMNS, "eval_at", "gpu_device_id_list", "label_gain", "metric")
 _METHODS = ("basic", "intermediate", "advanced")
-_NOT_MONOTONE = {
-    "linear_tree": "LightGBM applies it to the leaves' constants, not to their slopes",
-    "quant_train_renew_leaf": "LightGBM ignores it when it refits leaves",
-}
 TRUE = (True, 1, "true", "True", "1", "+")
 _FALSE = (None, False, 0, "", "0", "false", "False", "-")
 # Objectives with untransformed scores, which a checkpoint needs.
@@ -117,7 +116,6 @@ class LightGBMParams(Params):
 
     title = "LightGBM"
     of_features = frozenset(OF_COLUMNS)
-    serial = frozenset({"linear_tree"})
     refused, harmless = REFUSED, _HARMLESS
     untried = frozenset({*OF_COLUMNS, "verbosity", "num_threads"})
 
@@ -139,10 +137,10 @@ class LightGBMParams(Params):
             is_list = isinstance(value, list | tuple | Mapping)
             if is_list and name not in LISTS:  # LightGBM would use the first or none
                 raise ParameterError(f"{given_as[name]}={value!r} must be one value")
-            if monotone and name in _NOT_MONOTONE and value not in _FALSE:
+            if monotone and name == "quant_train_renew_leaf" and value not in _FALSE:
                 raise ParameterError(
-                    f"monotone_constraints does not work with {name}: {_NOT_MONOTONE[name]}; drop"
-                    " one of them"
+                    f"monotone_constraints does not work with {name}: LightGBM ignores it when it"
+                    " refits leaves; drop one of them"
                 )
         method = checked.get("monotone_constraints_method", _METHODS[0])
         if method not in _METHODS:  # LightGBM would use the first

@@ -189,7 +189,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         binning = {
             name: value for name, value in sorted(engine_params.items()) if name not in _NO_BINS
         }
-        if getattr(data, "origin", None) is None or binning.get("linear_tree"):
+        if getattr(data, "origin", None) is None:
             return None
         reference_key = getattr(reference, "cache_key", None)
         if reference is not None and reference_key is None:

@@ -162,7 +162,7 @@ class LinearFormat(ModelFormat):
         magnitudes = np.abs(model.weights()[:-1])
         used = np.flatnonzero(magnitudes).astype(np.int64)
         splits = (magnitudes > 0.0).astype(np.int64)
-        return Trees(None, "a linear model has no trees", 0, magnitudes, splits, used)
+        return Trees(None, 0, magnitudes, splits, used)
 
 
 LINEAR = LinearFormat()

@@ -38,7 +38,6 @@ def texts() -> list[bytes]:
     few = {"num_leaves": 4}
     boosters = [
         train_lightgbm(2, **few),
-        train_lightgbm(1, linear_tree=True, **few),
         train_lightgbm(
             2, dataset=CATEGORICAL, min_data_per_group=1, cat_smooth=0, max_cat_to_onehot=1, **few
         ),

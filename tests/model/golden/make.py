@@ -78,7 +78,6 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
         "lightgbm-categories.txt": lambda: train(
             "lambdarank", categorical_feature=[CODES], min_data_per_group=5
         ),
-        "lightgbm-linear-trees.txt": lambda: train("lightgbm:lambdarank", linear_tree=True),
         "lightgbm-continued.txt": lambda: train(
             "lambdarank", init_model=train("ranknet", rounds=1)
         ),
