@@ -149,8 +149,7 @@ class Params:
         """Return True for dart, whose later rounds rescale earlier trees: it cannot be stopped
         early.
         """
-        params = self.resolve_names(params)
-        return "dart" in (params.get("boosting"), params.get("booster"))
+        return bool(self.resolve_names(params).get("boosting") == "dart")
 
     def of_native(self, objective: str, gain: Gain) -> dict[str, Any]:
         """Return the parameters that set the gain for one of the engine's own objectives.
@@ -199,12 +198,6 @@ class Params:
         if it can.
         """
         return "a training of this engine cannot be resumed"
-
-    def unstartable(self, params: ParamValues) -> str | None:
-        """Return the reason why trees with these parameters cannot start from a linear ranker, or
-        None if they can.
-        """
-        return None
 
 
 def read_directions(value: Any, names: Sequence[str] | None) -> list[int]:

@@ -37,7 +37,7 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
 
     Raises:
         ParameterError: if there are no models, models are incompatible, or weights are invalid.
-        ModelError: if trees cannot be added (LightGBM's random forests, XGBoost's dart, linear
+        ModelError: if trees cannot be added (LightGBM's random forests, linear
             models).
 
     Example:

@@ -5,7 +5,6 @@ needs it.
 from __future__ import annotations
 
 import inspect
-import json
 from pathlib import Path
 from typing import Any
 
@@ -345,17 +344,3 @@ def test_xgboosts_error_has_a_stack_trace_that_is_cut_off() -> None:
     )
     assert not is_of_connection(caught.value)
     assert "Stack trace" not in last_line(caught.value)
-
-
-def test_xgboosts_file_has_the_weights_of_darts_trees() -> None:
-    xgboost = pytest.importorskip("xgboost")
-    from boostrank.engines.xgboost.format import tree_weights
-
-    params = {"booster": "dart", "rate_drop": 0.9, "verbosity": 0}
-    booster = xgboost.train(params, xgboost.DMatrix(*rows()), 4)
-    weights = tree_weights(json.loads(booster.save_raw("json"))["learner"]["gradient_booster"])
-    assert weights is not None, (
-        "weight_drop is elsewhere in the file: dart is walked wrongly, and averaged"
-    )
-    assert len(weights) == 4
-    assert min(weights) < 1

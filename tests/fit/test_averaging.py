@@ -147,5 +147,3 @@ def test_models_that_cannot_be_averaged_are_refused(data: RankingDataset, tmp_pa
     other = models(data, "xgboost", (2,))
     with pytest.raises(ParameterError, match=r"averaged .*lightgbm"):
         average([model, *other])
-    with pytest.raises(ModelError, match="dart"):
-        average(models(data, "xgboost", (2,), booster="dart", rate_drop=0.5))

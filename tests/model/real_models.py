@@ -139,15 +139,12 @@ def xgboost_models() -> dict[str, bytes]:
             obj=lambda s, d: tuple(a.reshape(-1, 1) for a in squared_error(s, d)), base_score=0
         ),
         "median": train_xgboost(objective="reg:absoluteerror"),
-        "dart": train_xgboost(booster="dart", rate_drop=0.5),
         "pruned": train_xgboost(tree_method="exact", gamma=0.3, max_depth=5),
         "approx": train_xgboost(tree_method="approx", gamma=3),
         "leaf by leaf": train_xgboost(grow_policy="lossguide", max_leaves=9, max_depth=0),
         "one leaf": train_xgboost(gamma=1e9),
-        "parallel trees": train_xgboost(num_parallel_tree=3, subsample=0.5),
         "one category at a time": train_xgboost(X=frame(), max_cat_to_onehot=100),
         "sets of categories": train_xgboost(X=frame(), max_cat_to_onehot=1, max_depth=5),
-        "dart with categories": train_xgboost(X=frame(), max_cat_to_onehot=1, booster="dart"),
         "unbiased": train_xgboost(lambdarank_unbiased=True),
         "extreme": train_xgboost(eta=1e4),
     }

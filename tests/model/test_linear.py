@@ -16,7 +16,6 @@ from boostrank.core.errors import ModelError
 from boostrank.engines.lightgbm.model_text import _parse_whole
 from boostrank.engines.linear.format import LINEAR
 from boostrank.engines.trees import Leaves, sum_of_starts
-from boostrank.engines.xgboost.format import ATTRIBUTE, XGBoostModel
 from boostrank.engines.xgboost.schema import WHOLE_TYPES, CategoryNames, count_categories
 from boostrank.kernels.curves import Curve
 
@@ -95,16 +94,6 @@ def test_several_starts_without_weights_are_their_mean() -> None:
         1: (0.5, 0.0),
     }
     assert sum_of_starts(starts, [2.0, -1.0])[0].missing == 1.0
-
-
-@pytest.mark.parametrize(
-    ("rounds", "ends"), [({}, [0, 1, 2, 3]), ({"iteration_indptr": [0, 1, 2, 4, 5]}, [0, 2, 3])]
-)
-def test_rounds_of_xgboost_are_counted_behind_the_trees_of_a_start(
-    rounds: dict[str, Any], ends: list[int]
-) -> None:
-    document = {"learner": {"attributes": {ATTRIBUTE: "2"}}}
-    assert XGBoostModel(document, {"trees": [{}] * 5, **rounds}, None).ends == ends
 
 
 @pytest.mark.fault(86)

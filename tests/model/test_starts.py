@@ -58,7 +58,7 @@ def lightgbm_file(curves: Mapping[int, Curve]) -> bytes:
 
 def xgboost_file(curves: Mapping[int, Curve]) -> bytes:
     grown = XGBOOST.parse(xgboost_models()["rank:ndcg"])
-    return grown.with_trees(curves, grown.forest["trees"], grown.ends)
+    return grown.with_trees(curves, grown.forest["trees"])
 
 
 @pytest.mark.parametrize("name", CURVES)
@@ -297,7 +297,6 @@ def test_a_start_keeps_its_documents_and_rounds_count_behind_it() -> None:
     body = xgboost_file({1: TWO, 2: LEVEL})
     model = XGBOOST.parse(body)
     assert model.start_trees == 2
-    assert model.ends == [0, 1, 2, 3, 4]
     for start, curve in zip(model.start.values(), (TWO, LEVEL), strict=True):
         assert (start.missing, start.documents.tolist()) == (
             curve.missing,

@@ -231,7 +231,6 @@ def test_xgboosts_trees_are_put_one_after_another(name: str) -> None:
     served = XGBOOST.served(model)
     forest, node, leaf, of_set = served.forest, 0, 0, 0
     for number, tree in enumerate(model.forest["trees"]):
-        weight = 1.0 if model.weights is None else model.weights[number]
         sets = dict(zip(tree.get("categories_nodes", []), range(99), strict=False))
         left, right = tree["left_children"], tree["right_children"]
         children, stack = [], [0]
@@ -262,7 +261,7 @@ def test_xgboosts_trees_are_put_one_after_another(name: str) -> None:
                 condition = np.float32(tree["split_conditions"][i])
                 assert forest.threshold[at] == np.nextafter(condition, np.float32(-np.inf))
         for i in leaves:
-            value = np.float32(tree["split_conditions"][i]) * np.float32(weight)
+            value = np.float32(tree["split_conditions"][i])
             assert forest.value[~position[i]] == value
             assert served.leaf_count[~position[i]] == tree["sum_hessian"][i]
         node, leaf, of_set = node + len(inner), leaf + len(leaves), of_set + len(sets)
@@ -299,7 +298,7 @@ def test_nothing_is_left_of_what_is_below_all() -> None:
 
 
 def test_an_average_of_xgboosts_models_divides_scores_and_counts_rounds() -> None:
-    models = [XGBOOST.parse(xgboost_models()[name]) for name in ("rank:ndcg", "parallel trees")]
+    models = [XGBOOST.parse(xgboost_models()[name]) for name in ("rank:ndcg", "pairwise")]
     for model in models:  # they begin with scores of their own
         model.document["learner"]["learner_model_param"]["base_score"] = "[2.5E-1]"
     merged = XGBOOST.parse(XGBOOST.merge(models, [0.5, 4.0]))
@@ -308,7 +307,7 @@ def test_an_average_of_xgboosts_models_divides_scores_and_counts_rounds() -> Non
         for model, weight in zip(models, (0.5, 4.0), strict=True)
         for tree in model.forest["trees"]
     ]
-    assert len(merged.forest["trees"]) == len(trees) == 16
+    assert len(merged.forest["trees"]) == len(trees) == 8
     for number, (merged_tree, (tree, weight)) in enumerate(
         zip(merged.forest["trees"], trees, strict=True)
     ):
@@ -324,9 +323,9 @@ def test_an_average_of_xgboosts_models_divides_scores_and_counts_rounds() -> Non
         )
         assert merged_tree["id"] == number
         assert merged_tree["sum_hessian"] == tree["sum_hessian"]
-    assert merged.forest["iteration_indptr"] == [0, 1, 2, 3, 4, 7, 10, 13, 16]
-    assert merged.forest["tree_info"] == [0] * 16
-    assert merged.forest["gbtree_model_param"]["num_trees"] == "16"
+    assert merged.forest["iteration_indptr"] == list(range(9))
+    assert merged.forest["tree_info"] == [0] * 8
+    assert merged.forest["gbtree_model_param"]["num_trees"] == "8"
     models[1].document["learner"]["learner_model_param"]["base_score"] = "[5E-1]"
     with pytest.raises(ValueError, match=r"have different base scores: \[2.5E-1\], \[5E-1\]"):
         XGBOOST.merge(models)

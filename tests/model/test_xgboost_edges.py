@@ -74,7 +74,6 @@ TAKEN_JSON: dict[str, Edit] = {
     "types of all features": set_in_learner("feature_types", ["float"] * 6),
     "words about it": set_in_learner("attributes", {"a": "1", "b": ""}),
     "no rounds": lose("iteration_indptr"),
-    "an empty round": set_in_forest("iteration_indptr", [0, 0, 4]),
     "no parallel trees": lose("gbtree_model_param", "num_parallel_tree"),
     "parallel trees of none": set_in_forest("gbtree_model_param", "num_parallel_tree", "0"),
     "no names of categories": lose("cats"),
@@ -121,23 +120,15 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     ),
     "weights of trees that are none": (
         set_in_learner("gradient_booster", {"name": "dart", "weight_drop": 5}),
-        "gradient_booster.weight_drop",
+        "the booster is 'dart'",
     ),
     "weights of no trees": (
-        set_in_learner("gradient_booster", {"name": "dart", "weight_drop": [1.0]}),
-        "gbtree",
+        set_in_forest("weight_drop", [1.0] * 4),
+        "it is a dart model: only gbtree is supported",
     ),
-    "weights of trees without a model": (
-        set_in_learner("gradient_booster", {"name": "dart", "weight_drop": [1.0], "gbtree": {}}),
-        "model",
-    ),
-    "weights that are too many": (
-        set_in_learner("gradient_booster", "weight_drop", [1.0] * 5),
-        "weight_drop has 5 entries",
-    ),
-    "a weight that is too large": (
-        set_in_learner("gradient_booster", "weight_drop", [1.0, 1.0, 1.0, 1e39]),
-        "weight_drop has an entry that is not finite",
+    "weights beside the model": (
+        set_in_learner("gradient_booster", "weight_drop", [1.0] * 4),
+        "it is a dart model: only gbtree is supported",
     ),
     "no parameters": (set_in_learner(PARAM, None), "learner_model_param"),
     "no features": (
@@ -198,8 +189,8 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
         set_in_forest("gbtree_model_param", "num_trees", "5"),
         "num_trees is 5, but the file has 4 trees: it is damaged",
     ),
-    "parallel trees below none": (
-        set_in_forest("gbtree_model_param", "num_parallel_tree", "-1"),
+    "parallel trees": (
+        set_in_forest("gbtree_model_param", "num_parallel_tree", "3"),
         "gbtree_model_param.num_parallel_tree",
     ),
     "a group below all": (set_in_forest("tree_info", 0, -1), "tree_info[0]"),
@@ -211,6 +202,10 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     "rounds that end early": (
         set_in_forest("iteration_indptr", [0, 1, 2, 3]),
         "iteration_indptr does not divide 4 trees into rounds",
+    ),
+    "an empty round": (
+        set_in_forest("iteration_indptr", [0, 0, 4]),
+        "iteration_indptr does not divide 4 trees into rounds of one tree",
     ),
     "rounds below none": (set_in_forest("iteration_indptr", [0, -1, 4]), "iteration_indptr[1]"),
     "rounds that are none": (set_in_forest("iteration_indptr", 5), "iteration_indptr"),

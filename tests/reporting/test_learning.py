@@ -135,8 +135,6 @@ def foreign(folder: Path, kind: str, name: str) -> tuple[RankingModel, RankingDa
         ("lightgbm", "no trees"),
         ("lightgbm", "sets of categories"),
         ("xgboost", "rank:ndcg"),
-        ("xgboost", "dart"),
-        ("xgboost", "parallel trees"),
         ("xgboost", "pruned"),
         ("xgboost", "sets of categories"),
     ],

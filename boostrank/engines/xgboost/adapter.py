@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -44,7 +43,7 @@ from boostrank.engines.base import (
 )
 from boostrank.engines.engine_params import engine_threads, limit_in_children
 from boostrank.engines.trees import NOTHING, LinearStart, engine_names
-from boostrank.engines.xgboost.format import XGBOOST, tree_weights, with_even_leaves
+from boostrank.engines.xgboost.format import XGBOOST, with_even_leaves
 from boostrank.engines.xgboost.model_json import ATTRIBUTE, names_in, readable, with_names
 from boostrank.engines.xgboost.params import PARAMS, SAMPLED_FRACTIONS, base_score, translate
 
@@ -64,18 +63,9 @@ class XGBoostBooster(Booster):
 
     @classmethod
     def load(cls, data: bytes) -> XGBoostBooster:
-        """Load a checked model file.
-
-        Raises:
-            ModelError: the installed XGBoost would ignore the weights of dart's trees.
-        """
+        """Load a checked model file."""
         booster = xgboost.Booster()
         booster.load_model(bytearray(readable(data)))
-        if _has_tree_weights(data) and not _has_tree_weights(bytes(booster.save_raw("json"))):
-            raise ModelError(
-                f"this dart model is from a later XGBoost; version {xgboost.__version__} would"
-                " ignore its tree weights and compute wrong scores: upgrade xgboost"
-            )
         return cls(booster)
 
     @property
@@ -238,8 +228,8 @@ def split_start(
     if not booster.rounds:
         return None, booster
     model = XGBOOST.parse(booster.to_bytes())
-    start = XGBoostBooster.load(model.with_trees(model.start, [], [0]))
-    return XGBoostBooster.load(model.with_trees({}, model.grown_trees, model.ends)), start
+    start = XGBoostBooster.load(model.with_trees(model.start, []))
+    return XGBoostBooster.load(model.with_trees({}, model.grown_trees)), start
 
 
 def join_start(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoostBooster:
@@ -247,14 +237,7 @@ def join_start(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoost
     if start is None:
         return booster
     model, curves = XGBOOST.parse(booster.to_bytes()), XGBOOST.parse(start.to_bytes()).start
-    return XGBoostBooster.load(model.with_trees(curves, model.grown_trees, model.ends))
-
-
-def _has_tree_weights(body: bytes) -> bool:
-    return (
-        b'"weight_drop"' in body
-        and tree_weights(json.loads(body)["learner"]["gradient_booster"]) is not None
-    )
+    return XGBoostBooster.load(model.with_trees(curves, model.grown_trees))
 
 
 class XGBoost(Backend):
@@ -412,7 +395,7 @@ class XGBoost(Backend):
         )
         without_trees = xgboost.train({"objective": "rank:ndcg", "base_score": 0.0}, matrix, 0)
         model = XGBOOST.parse(bytes(without_trees.save_raw("json")))
-        return XGBoostBooster.load(model.with_trees(start.curves or {0: NOTHING}, [], [0]))
+        return XGBoostBooster.load(model.with_trees(start.curves or {0: NOTHING}, []))
 
 
 BACKEND = XGBoost()

@@ -38,16 +38,15 @@ _LOGARITHMIC = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "su
 
 @dataclass(frozen=True, eq=False)
 class XGBoostModel:
-    """A checked model JSON.
-
-    Args:
-        forest: part of the document with the trees.
-        weights: float64[T], weight of each tree; None if all are 1.
-    """
+    """A checked model JSON."""
 
     document: Json
-    forest: Json
-    weights: Float64Array | None
+
+    @property
+    def forest(self) -> Json:
+        """The part of the document with the trees."""
+        forest: Json = self.document["learner"]["gradient_booster"]["model"]
+        return forest
 
     @cached_property
     def start_trees(self) -> int:
@@ -64,15 +63,7 @@ class XGBoostModel:
         """The trees after the linear start."""
         return list(self.forest["trees"][self.start_trees :])
 
-    @property
-    def ends(self) -> list[int]:
-        """The number of grown trees after each round, which starts with 0."""
-        ends = self.forest.get("iteration_indptr") or list(range(len(self.forest["trees"]) + 1))
-        return [end - self.start_trees for end in ends[self.start_trees :]]
-
-    def with_trees(
-        self, start: Mapping[int, Curve], grown_trees: Sequence[Json], ends: Sequence[int]
-    ) -> bytes:
+    def with_trees(self, start: Mapping[int, Curve], grown_trees: Sequence[Json]) -> bytes:
         """Return the file with another linear start and other grown trees."""
         learner = self.document["learner"]
         start_trees = write_start(start, int(learner["learner_model_param"]["num_feature"]))
@@ -81,10 +72,7 @@ class XGBoostModel:
         forest = self.forest | {
             "trees": trees,
             "tree_info": [0] * len(trees),
-            "iteration_indptr": [
-                *range(len(start_trees)),
-                *(end + len(start_trees) for end in ends),
-            ],
+            "iteration_indptr": list(range(len(trees) + 1)),
             "gbtree_model_param": self.forest["gbtree_model_param"] | {"num_trees": n_trees},
         }
         new_parts = {
@@ -117,41 +105,21 @@ class XGBoostFormat(ModelFormat):
             body[1:2].isalpha(),
             "this is XGBoost's binary UBJSON: save it under a name that ends in .json",
         )
-        # Read the document, and find the model, which dart nests once more.
-        document = read_json(body)
-        largest_leaf = largest_leaves(document)
-        learner = document["learner"]
-        booster = learner["gradient_booster"]
-        forest = (booster["gbtree"] if booster["name"] == "dart" else booster)["model"]
-        weights = tree_weights(booster)
-        # Check the claim of a linear start against the trees and rounds of the file.
-        claimed, rounds = learner["attributes"].get(ATTRIBUTE, "0"), forest.get("iteration_indptr")
-        n_start_trees = start_trees(forest["trees"]) if weights is None else 0
-        if claimed not in ("0", str(n_start_trees)):
-            raise ModelError(
-                f"{ATTRIBUTE} claims {claimed[:40]!r} trees of a linear start, but the file has"
-                f" {n_start_trees}"
-            )
-        first_rounds = list(range(n_start_trees + 1))
-        if claimed != "0" and rounds and rounds[: n_start_trees + 1] != first_rounds:
-            raise ModelError(
-                f"iteration_indptr does not count each of the {n_start_trees} trees of a linear"
-                " start as a round"
-            )
+        model = XGBoostModel(read_json(body))
+        largest_leaf, learner = largest_leaves(model.document), model.document["learner"]
+        # Check the claim of a linear start against the trees of the file.
+        claimed = learner["attributes"].get(ATTRIBUTE, "0")
+        n_start_trees = start_trees(model.forest["trees"])
+        refuse(
+            claimed not in ("0", str(n_start_trees)),
+            f"{ATTRIBUTE} claims {claimed[:40]!r} trees of a linear start, but the file has"
+            f" {n_start_trees}",
+        )
         # Bound all scores by the largest leaf of each tree: no sum may overflow.
         with np.errstate(over="ignore"):
-            if weights is not None:
-                weights, n_trees = np.array(weights, np.float64), largest_leaf.size
-                fault = f"weight_drop has {weights.size} entries, but needs {n_trees}"
-                refuse(weights.size != n_trees, fault)
-                refuse(
-                    ~(np.abs(weights) <= FLOAT32_MAX),
-                    "weight_drop has an entry that is not finite",
-                )
-                largest_leaf *= np.abs(weights)
             score_bound = float(np.sum(largest_leaf)) + abs(_base(learner))
         refuse(not score_bound <= FLOAT32_MAX, "its leaves add up to more than the largest float32")
-        return XGBoostModel(document, forest, weights)
+        return model
 
     def trees(self, model: XGBoostModel, n_features: int) -> Trees:
         """Return the trees with split gains, the linear start as curves."""
@@ -170,11 +138,8 @@ class XGBoostFormat(ModelFormat):
         """Return the JSON of the sum, with one start and then the trees of all models.
 
         Raises:
-            ModelError: a model has weights of dart.
             ParameterError: base scores differ.
         """
-        if any(model.weights is not None for model in models):
-            raise ModelError("dart weights its trees, so its models cannot be averaged")
         base_scores = {
             model.document["learner"]["learner_model_param"]["base_score"] for model in models
         }
@@ -182,12 +147,12 @@ class XGBoostFormat(ModelFormat):
             raise ParameterError(
                 f"the models have different base scores: {', '.join(sorted(base_scores))}"
             )
-        trees, ends = [], [0]
+        trees = []
         for model, divisor in zip(models, parts_of(len(models), weights), strict=True):
             trees += [_divided(tree, divisor) for tree in model.grown_trees]
-            ends += [ends[-1] + end for end in model.ends[1:]]
-        start = sum_of_starts([model.start for model in models], weights)
-        return models[0].with_trees(start, trees, ends)
+        return models[0].with_trees(
+            sum_of_starts([model.start for model in models], weights), trees
+        )
 
     def filled(self, body: bytes, values: Float64Array) -> bytes:
         """Return the JSON in which a missing value goes where its fill value goes."""
@@ -226,7 +191,7 @@ class XGBoostFormat(ModelFormat):
             trees.append({**tree, "split_conditions": conditions.tolist()})
         if start is None:
             start = model.start
-        return model.with_trees(start, trees, model.ends)
+        return model.with_trees(start, trees)
 
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
         """Return the JSON for rows with more columns, in which feature i is `columns[i]`."""
@@ -235,8 +200,7 @@ class XGBoostFormat(ModelFormat):
         learner["feature_names"] = list(names)
         learner["feature_types"] = ["float"] * len(names) if learner["feature_types"] else []
         learner["learner_model_param"]["num_feature"] = str(len(names))
-        booster = learner["gradient_booster"]
-        for tree in booster.get("gbtree", booster)["model"]["trees"]:
+        for tree in learner["gradient_booster"]["model"]["trees"]:
             tree["tree_param"]["num_feature"] = str(len(names))
             pairs = zip(tree["split_indices"], tree["left_children"], strict=True)
             tree["split_indices"] = [
@@ -275,7 +239,6 @@ def _served(model: XGBoostModel, first_tree: int) -> ServedTrees:
     categorical[categorical_nodes] = True
     threshold[categorical_nodes] = np.arange(len(sets))
     nan_left = np.where(_column(trees, "default_left", np.int64), NAN_LEFT, 0)
-    weights = np.ones(n_nodes.size) if model.weights is None else model.weights[first_tree:]
     forest = make_forest(
         sets,
         feature=_column(trees, "split_indices", np.int64)[is_inner],
@@ -283,7 +246,7 @@ def _served(model: XGBoostModel, first_tree: int) -> ServedTrees:
         kind=(nan_left | np.where(categorical, CATEGORICAL | LISTED_RIGHT, 0))[is_inner],
         left=position[left],
         right=position[right],
-        value=(condition * weights.astype(np.float32)[tree])[is_leaf],
+        value=condition[is_leaf],
         roots=position[first_node],
         tree=tree[is_inner],
     )
@@ -316,18 +279,6 @@ def _column(trees: Sequence[Json], key: str, dtype: type[np.generic]) -> Array:
     return np.concatenate([np.zeros(0, dtype), *(np.array(tree[key], dtype) for tree in trees)])
 
 
-def tree_weights(booster: Json) -> Any:
-    """Return DART's weights of the trees in a `gradient_booster`, or None if it has no weights.
-
-    XGBoost up to 3.2 stores them in a booster "dart" around the "gbtree", 3.3 stores them in the
-    "gbtree" itself, and later versions store them next to its trees.
-    """
-    forest = booster.get("model")
-    if "weight_drop" not in booster and isinstance(forest, dict):
-        return forest.get("weight_drop")
-    return booster.get("weight_drop")
-
-
 def with_even_leaves(body: bytes) -> bytes:
     """Round the leaves and the base score of an unchecked file that XGBoost wrote, as
     `Leaves.in_units` does.
@@ -339,11 +290,7 @@ def with_even_leaves(body: bytes) -> bytes:
     learner = document["learner"]
     param, booster = learner["learner_model_param"], learner["gradient_booster"]
     base_text = param["base_score"].strip("[]")
-    if (
-        booster["name"] != "gbtree"
-        or tree_weights(booster) is not None
-        or _base(learner) != np.float32(float(base_text))
-    ):
+    if booster["name"] != "gbtree" or _base(learner) != np.float32(float(base_text)):
         return body
     # Round the leaves of all trees together, without those of inner or deleted nodes.
     trees = booster["model"]["trees"]

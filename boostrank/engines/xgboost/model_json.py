@@ -27,11 +27,11 @@ def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes:
             empty to remove them.
     """
     document = json.loads(body)
-    forest = document["learner"]["gradient_booster"].get("model")
+    forest = document["learner"]["gradient_booster"]["model"]
     columns = int(document["learner"]["learner_model_param"]["num_feature"])
     listed = [names.get(i) or () for i in range(columns)] if names else []
     encoded = [_encoded(column_names) for column_names in listed]
-    if forest is None or None in names.values() or None in encoded:
+    if None in names.values() or None in encoded:
         return body
     forest["cats"] = {
         "enc": encoded,
@@ -78,8 +78,7 @@ def _is_garbled(document: Json) -> bool:
 
 
 def _columns(document: Json) -> list[Json]:
-    forest = document["learner"]["gradient_booster"].get("model") or {}
-    return list((forest.get("cats") or _NONE)["enc"])
+    return list((document["learner"]["gradient_booster"]["model"].get("cats") or _NONE)["enc"])
 
 
 def _encoded(names: Sequence[Any]) -> Json | None:

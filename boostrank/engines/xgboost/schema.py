@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
@@ -93,7 +93,7 @@ class ForestParam(Struct):
     """The number of trees in a model."""
 
     num_trees: Digits
-    num_parallel_tree: Digits = "1"
+    num_parallel_tree: Literal["0", "1"] = "1"
 
 
 class Forest(Struct):
@@ -104,21 +104,14 @@ class Forest(Struct):
     tree_info: list[Whole]
     iteration_indptr: list[Whole] | UnsetType = UNSET
     cats: Categories | UnsetType = UNSET
-    weight_drop: list[float] | UnsetType = UNSET
+    weight_drop: Any = UNSET
 
 
 class GBTree(Struct, tag_field="name", tag="gbtree"):
-    """The booster `gbtree`, which `dart` of XGBoost up to 3.2 contains."""
+    """The booster `gbtree`. Weights of trees make a dart model of XGBoost 3.3 and later."""
 
     model: Forest
-    weight_drop: list[float] | UnsetType = UNSET
-
-
-class Dart(Struct, tag_field="name", tag="dart"):
-    """The booster `dart`: a forest, and a weight a tree."""
-
-    gbtree: GBTree
-    weight_drop: list[float]
+    weight_drop: Any = UNSET
 
 
 class LearnerParam(Struct):
@@ -140,7 +133,7 @@ class Learner(Struct):
     """The booster of a model, its objective, attributes and features."""
 
     learner_model_param: LearnerParam
-    gradient_booster: GBTree | Dart
+    gradient_booster: GBTree
     objective: Named
     attributes: dict[str, str]
     feature_names: list[str] = []
@@ -164,13 +157,14 @@ def largest_leaves(document: Any) -> Float64Array:
         with contextlib.suppress(TypeError, KeyError):
             name = document["learner"]["gradient_booster"]["name"]
             refuse(
-                name not in ("gbtree", "dart"),
-                f"the booster is {str(name)[:40]!r}: only tree models (gbtree, dart) are supported",
+                name != "gbtree",
+                f"the booster is {str(name)[:40]!r}: only gbtree is supported",
             )
         raise ModelError(f"this is no model of XGBoost: {str(error)[:300]}") from None
-    booster = learner.gradient_booster
-    trees = booster.gbtree if isinstance(booster, Dart) else booster
-    return _check_forest(trees.model, _check_learner(learner))
+    forest, n_features = learner.gradient_booster.model, _check_learner(learner)
+    for part in (forest, learner.gradient_booster):
+        refuse(part.weight_drop is not UNSET, "it is a dart model: only gbtree is supported")
+    return _check_forest(forest, n_features)
 
 
 def _check_learner(learner: Learner) -> int:
@@ -211,12 +205,10 @@ def _check_forest(forest: Forest, n_features: int) -> Float64Array:
     )
     _check_length(forest, "tree_info", n_trees, "the forest")
     refuse(any(forest.tree_info), "tree_info has trees of several outputs")
-    if forest.iteration_indptr is not UNSET:
-        _check_ends(
-            forest.iteration_indptr,
-            n_trees,
-            f"iteration_indptr does not divide {n_trees} trees into rounds",
-        )
+    refuse(
+        forest.iteration_indptr not in (UNSET, list(range(n_trees + 1))),
+        f"iteration_indptr does not divide {n_trees} trees into rounds of one tree",
+    )
     bits, largest_leaf = 0, np.zeros(n_trees)
     for number, tree in enumerate(forest.trees):
         # The loader places trees by id: each place must be filled once.
@@ -234,11 +226,6 @@ def _check_forest(forest: Forest, n_features: int) -> Float64Array:
 def _check_length(owner: Struct, name: str, length: int, where: str) -> None:
     n_entries = len(getattr(owner, name))
     refuse(n_entries != length, f"{where}: {name} has {n_entries} entries, but needs {length}")
-
-
-def _check_ends(ends: list[int], count: int, fault: str) -> None:
-    """Check that numbers begin with 0, never fall and end with `count`."""
-    refuse(ends[:1] != [0] or ends[-1] != count or ends != sorted(ends), fault)
 
 
 def _check_tree(tree: Tree, n_features: int, where: str) -> float:
@@ -379,8 +366,12 @@ def count_categories(column: CategoryNames, where: str) -> int:
     if column.offsets is not UNSET:
         _check_whole(column.values, -128, 255, where)
         if column.offsets:
-            fault = f"{where}: offsets do not fit the text"
-            _check_ends(column.offsets, len(column.values), fault)
+            refuse(
+                column.offsets[0] != 0
+                or column.offsets[-1] != len(column.values)
+                or column.offsets != sorted(column.offsets),
+                f"{where}: offsets do not fit the text",
+            )
         return max(0, len(column.offsets) - 1)
     if column.type in _REAL_TYPES:
         whole = [value for value in column.values if isinstance(value, int)]

@@ -53,7 +53,6 @@ def contents() -> list[Any]:
     """Of XGBoost."""
     boosters = [
         train_xgboost(2, max_depth=2),
-        train_xgboost(2, max_depth=2, booster="dart", rate_drop=0.5),
         train_xgboost(1, X=frame(), max_cat_to_onehot=1, max_depth=2),
     ]
     return [json.loads(bytes(booster.save_raw("json"))) for booster in boosters]

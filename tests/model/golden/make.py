@@ -90,9 +90,6 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
             **mixture, metric="ndcg@5,map", valid_sets=[valid], backend="xgboost"
         ),
         "xgboost-auto.json": lambda: train("auto", backend="xgboost"),
-        "xgboost-dart.json": lambda: train(
-            "lambdarank", booster="dart", rate_drop=0.5, backend="xgboost"
-        ),
         "xgboost-native.json": lambda: train("xgboost:rank:ndcg", backend="xgboost"),
         "linear.json": lambda: linear(),
         "lightgbm-within.txt": lambda: train("lambdarank", within_query="rank,zscore"),
