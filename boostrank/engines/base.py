@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import Array, Float64Array, ParamValues
@@ -25,24 +25,12 @@ SCORES, LEAVES, CONTRIBUTIONS = "scores", "leaves", "contributions"
 """The outputs that `Booster.predict` can compute."""
 
 
-class Peers(Protocol):
-    """The workers of a distributed training, as the worker number `rank` of `size` sees them."""
+Peers = Any
+"""The workers of a distributed training, as the worker number `rank` of `size` on `host` sees them.
 
-    host: str
-    rank: int
-    size: int
-
-    def share(self, value: Any) -> list[Any]:
-        """Return the values from all workers by rank."""
-        ...
-
-    def all_to_all(self, pieces: Sequence[Any]) -> list[Any]:
-        """Send each worker its buffer, and return the received buffers."""
-        ...
-
-    def close(self) -> None:
-        """Close all links, so that the other workers stop waiting."""
-        ...
+`share(value)` returns the values from all workers by rank. `all_to_all(buffers)` sends each worker
+its buffer, and returns the received ones. `close()` closes all links, so that no worker waits.
+"""
 
 
 class LostContact(Exception):

@@ -233,12 +233,13 @@ class Linear(Backend):
         )
 
     def train(self, request: TrainRequest) -> Trained:
-        """Minimise the objective from the weights of `request.earlier`, one step a round.
+        """Minimise the objective, one step a round.
 
         Raises:
-            ParameterError: the objective is not boostrank's, or the continued model is scaled
-                otherwise.
+            ParameterError: the objective is not boostrank's, or there is a model to continue.
         """
+        if request.earlier is not None:
+            raise ParameterError("a linear model cannot be continued: train it again, without it")
         if request.objective is None:
             raise ParameterError(
                 "a linear model needs an objective of boostrank: `boostrank objectives` lists them,"
@@ -252,20 +253,7 @@ class Linear(Backend):
                 f"{request.rounds:,} rounds of {columns:,} weights are too many to keep: use fewer"
                 " rounds or features"
             )
-        # Begin with the weights of the earlier model, or with those of the settings.
-        earlier_rounds, earlier_path = 0, []
-        if request.earlier is None:
-            weights = _initial(data, request.objective, settings)
-        else:
-            earlier: LinearModel = request.earlier.native
-            kind = earlier.scaling.kind
-            if data.rows.scaling.kind != kind:
-                raise ParameterError(f"the continued model has scaling={kind}: pass scaling={kind}")
-            for scaled in (data, *(valid for _, valid in request.valid)):
-                scaled.rows = ScaledRows(scaled.rows.features, earlier.scaling)
-            earlier_rounds, earlier_path = earlier.rounds, [*earlier.path]
-            weights = earlier.weights().copy()
-        weights = project_signs(weights, directions)
+        weights = project_signs(_initial(data, request.objective, settings), directions)
         centre = weights.copy() if settings["toward"] == "start" else np.zeros(weights.size)
         risk = Risk(
             data.rows,
@@ -276,16 +264,15 @@ class Linear(Backend):
         )
         # A stage is a sequence of rounds with the same loss, which is optimised until it converges
         # or the stage ends.
-        rounds = range(earlier_rounds, earlier_rounds + request.rounds)
         loss_of_round = partial(_loss_key, request.objective)
-        stages = [list(stage) for _, stage in groupby(rounds, loss_of_round)]
+        stages = [list(stage) for _, stage in groupby(range(request.rounds), loss_of_round)]
         optimizer = _choose_optimizer(
             settings["optimizer"],
             request.objective,
             is_annealed=len(stages) > max(1, request.rounds // _STEPS_A_STAGE),
             has_constraints=any(directions),
         )
-        path = WeightPath(request, settings["learning_rate"], earlier_rounds)
+        path = WeightPath(request, settings["learning_rate"])
         with contextlib.suppress(Stopped):
             path.begin_round()
             for stage in stages:
@@ -301,12 +288,8 @@ class Linear(Backend):
                     weights = take_newton_step(round_risk, weights, path.learning_rate)
                     weights = project_signs(weights, directions)
                     path.add(weights)
-        model = LinearModel(
-            data.feature_names,
-            data.rows.scaling,
-            rounds=earlier_rounds + len(path.weights),
-            path=np.array([*earlier_path, *path.weights]),
-        )
+        n_rounds, weights_of_rounds = len(path.weights), np.array(path.weights)
+        model = LinearModel(data.feature_names, data.rows.scaling, n_rounds, weights_of_rounds)
         return Trained(LinearBooster(model), path.rounds.best_rounds)
 
 
@@ -631,13 +614,13 @@ class WeightPath(Resettable):
     learning rate.
     """
 
-    def __init__(self, request: TrainRequest, learning_rate: float, earlier_rounds: int) -> None:
+    def __init__(self, request: TrainRequest, learning_rate: float) -> None:
         self.weights: list[Float64Array] = []
         self.learning_rate = learning_rate
         self.rounds = Rounds(
             request,
             self,
-            before=earlier_rounds,
+            before=0,
             scores=lambda data: data.rows.scores(self.weights[-1]),
         )
         self._rounds_left = iter(self.rounds)

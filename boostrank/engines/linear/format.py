@@ -73,7 +73,7 @@ class LinearModel:
 
     Args:
         feature_names: d names.
-        rounds: total number of rounds, including those of a continued model.
+        rounds: number of rounds.
         path: float64[r, d + 1], r >= 1: weights of the scaled features and intercept, after each of
             the last r rounds. A file has one row.
     """
