@@ -204,11 +204,9 @@ class ModelFormat(Protocol):
         """
         raise ModelError(f"models of {self.name} cannot have fill values")
 
-    def merge(self, models: Sequence[Any], weights: Sequence[float] | None = None) -> bytes:
-        """Return a model file whose scores are the weighted sum of the scores of parsed models.
-
-        Args:
-            weights: weight of each model, > 0; None for the mean.
+    def merge(self, models: Sequence[Any], weights: Sequence[float]) -> bytes:
+        """Return a model file whose scores are the weighted sum of the scores of parsed models, with
+        a weight > 0 for each.
         """
         raise ModelError(f"models of {self.name} cannot be averaged")
 
@@ -367,13 +365,6 @@ def balance_steps(ends: Float64Array) -> tuple[list[float], list[int], list[int]
     return bounds, left, right
 
 
-def parts_of(models: int, weights: Sequence[float] | None) -> list[float]:
-    """Return the divisor of each model, which is the number of models or the reciprocal of the
-    model's weight.
-    """
-    return [float(models)] * models if weights is None else [1.0 / weight for weight in weights]
-
-
 def by_feature(curves: Iterable[tuple[int, Curve]]) -> dict[int, Curve]:
     """Return one curve a feature, the sum of its curves."""
     sums: dict[int, Curve] = {}
@@ -395,15 +386,14 @@ def filled_start(start: Mapping[int, Curve], values: Float64Array) -> dict[int, 
 
 
 def sum_of_starts(
-    starts: Sequence[Mapping[int, Curve]], weights: Sequence[float] | None = None
+    starts: Sequence[Mapping[int, Curve]], weights: Sequence[float]
 ) -> dict[int, Curve]:
-    """Return the weighted sum of linear starts, or their mean if there are no weights."""
-    shares = [1.0 / len(starts)] * len(starts) if weights is None else list(weights)
+    """Return the weighted sum of linear starts."""
     sums = {}
     for feature in sorted({feature for start in starts for feature in start}):
         having = [i for i, start in enumerate(starts) if feature in start]
         curves = [starts[i][feature] for i in having]
-        sums[feature] = combined(curves, [shares[i] for i in having])
+        sums[feature] = combined(curves, [weights[i] for i in having])
     return sums
 
 

@@ -71,7 +71,7 @@ def test_functions_of_trees_refuse_a_linear_model_and_a_stamp_changes_nothing() 
     with pytest.raises(ModelError, match=r"linear .*exported"):
         LINEAR.served(model)
     with pytest.raises(ModelError, match=r"linear .*averaged"):
-        LINEAR.merge([model, model])
+        LINEAR.merge([model, model], [0.5, 0.5])
     assert LINEAR.stamp(body()) == body()
 
 
@@ -83,12 +83,12 @@ def test_a_feature_counts_by_the_size_of_its_weight_and_the_intercept_not_at_all
     assert (trees.forest, trees.double) == (None, False)
 
 
-def test_several_starts_without_weights_are_their_mean() -> None:
+def test_several_starts_become_their_sum() -> None:
     first = Curve(np.zeros(0), np.array([2.0]), 3.0)
     second = Curve(np.zeros(0), np.array([0.0]), 5.0)
     third = Curve(np.zeros(0), np.array([1.0]), 0.0)
     starts = [{0: first}, {0: second, 1: third}]
-    curves = sum_of_starts(starts)
+    curves = sum_of_starts(starts, [0.5, 0.5])
     assert {j: (*c.constant, c.missing) for j, c in curves.items()} == {
         0: (1.0, 4.0),
         1: (0.5, 0.0),

@@ -104,7 +104,7 @@ def test_fault_085_damage_without_a_sidecar_is_refused_or_harmless(
         model = form.parse(body)
         with contextlib.suppress(ModelError):  # no other error
             form.trees(model, 6)
-            form.merge([model, model])
+            form.merge([model, model], [0.5, 0.5])
 
     used = _use_all(engine, accepted, tmp_path)
     assert used > 0.8 * len(accepted), "most of what passes the check is a model that works"

@@ -20,7 +20,6 @@ from boostrank.engines.trees import (
     StepTree,
     balance_steps,
     just_above,
-    parts_of,
 )
 from boostrank.engines.xgboost.format import ATTRIBUTE, XGBOOST
 from boostrank.kernels.curves import LOWEST, Curve
@@ -226,11 +225,6 @@ def test_bounds_lie_a_quarter_of_the_way_to_the_next_number() -> None:
     bounds = just_above(numbers)
     assert bounds.dtype == np.float64
     np.testing.assert_allclose((bounds - numbers) / (after - numbers), 0.25)
-
-
-def test_models_are_divided_by_their_number_or_by_one_over_their_weights() -> None:
-    assert parts_of(3, None) == [3.0, 3.0, 3.0]
-    assert parts_of(2, [0.5, 4.0]) == [2.0, 0.25]
 
 
 # XGBoost

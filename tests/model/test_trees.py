@@ -165,7 +165,7 @@ def test_a_random_forest_is_neither_exported_nor_averaged() -> None:
     with pytest.raises(ModelError, match="random forest"):
         LIGHTGBM.served(forest)
     with pytest.raises(ModelError, match=r"random forest .*averaged"):
-        LIGHTGBM.merge([forest])
+        LIGHTGBM.merge([forest], [1.0])
 
 
 def test_documents_that_nobody_counted_are_none() -> None:
@@ -328,7 +328,7 @@ def test_an_average_of_xgboosts_models_divides_scores_and_counts_rounds() -> Non
     assert merged.forest["gbtree_model_param"]["num_trees"] == "8"
     models[1].document["learner"]["learner_model_param"]["base_score"] = "[5E-1]"
     with pytest.raises(ValueError, match=r"have different base scores: \[2.5E-1\], \[5E-1\]"):
-        XGBOOST.merge(models)
+        XGBOOST.merge(models, [0.5, 0.5])
 
 
 def test_gain_of_a_feature_is_that_of_its_splits_in_xgboost_too() -> None:

@@ -25,7 +25,6 @@ from boostrank.engines.trees import (
     engine_names,
     filled_start,
     make_forest,
-    parts_of,
     refuse,
     sum_of_starts,
 )
@@ -251,9 +250,7 @@ class LightGBMFormat(ModelFormat):
         """
         return body if b"\nobjective=" in body.partition(b"\n\n")[0] else stamped(body)
 
-    def merge(
-        self, models: Sequence[LightGBMText], weights: Sequence[float] | None = None
-    ) -> bytes:
+    def merge(self, models: Sequence[LightGBMText], weights: Sequence[float]) -> bytes:
         """Return the text of the sum, with one start and then the trees of all models.
 
         Raises:
@@ -261,12 +258,14 @@ class LightGBMFormat(ModelFormat):
         """
         # One start for all models, then their trees with new numbers.
         grown_trees: list[Tree] = []
-        for model, divisor in zip(models, parts_of(len(models), weights), strict=True):
+        for model, weight in zip(models, weights, strict=True):
             refuse(
                 b"\naverage_output" in model.head,
                 "a random forest of LightGBM cannot be averaged with others",
             )
-            grown_trees += [_divided(tree, divisor) for tree in model.trees[model.start_trees :]]
+            grown_trees += [
+                _divided(tree, 1.0 / weight) for tree in model.trees[model.start_trees :]
+            ]
         # LightGBM counts the importances in the tail again.
         return _with_trees(
             models[0], sum_of_starts(list(map(_start_of, models)), weights), grown_trees

@@ -35,9 +35,7 @@ def recognises_dump(document: Any) -> bool:
         return False
     first_tree = document[0]
     if isinstance(first_tree, str):
-        return first_tree.lstrip().startswith('{ "nodeid"') or first_tree.lstrip().startswith(
-            '{"nodeid"'
-        )
+        return first_tree.lstrip().startswith(('{ "nodeid"', '{"nodeid"'))
     return isinstance(first_tree, dict) and "nodeid" in first_tree
 
 

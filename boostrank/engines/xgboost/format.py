@@ -21,7 +21,6 @@ from boostrank.engines.trees import (
     category_words,
     filled_start,
     make_forest,
-    parts_of,
     read_json,
     refuse,
     sum_of_starts,
@@ -132,9 +131,7 @@ class XGBoostFormat(ModelFormat):
         """Return all trees, those of a linear start too, with the hessians in every leaf."""
         return _served(model, 0)
 
-    def merge(
-        self, models: Sequence[XGBoostModel], weights: Sequence[float] | None = None
-    ) -> bytes:
+    def merge(self, models: Sequence[XGBoostModel], weights: Sequence[float]) -> bytes:
         """Return the JSON of the sum, with one start and then the trees of all models.
 
         Raises:
@@ -148,11 +145,10 @@ class XGBoostFormat(ModelFormat):
                 f"the models have different base scores: {', '.join(sorted(base_scores))}"
             )
         trees = []
-        for model, divisor in zip(models, parts_of(len(models), weights), strict=True):
-            trees += [_divided(tree, divisor) for tree in model.grown_trees]
-        return models[0].with_trees(
-            sum_of_starts([model.start for model in models], weights), trees
-        )
+        for model, weight in zip(models, weights, strict=True):
+            trees += [_divided(tree, 1.0 / weight) for tree in model.grown_trees]
+        start = sum_of_starts([model.start for model in models], weights)
+        return models[0].with_trees(start, trees)
 
     def filled(self, body: bytes, values: Float64Array) -> bytes:
         """Return the JSON in which a missing value goes where its fill value goes."""
