@@ -78,9 +78,7 @@ class Params:
         self._names = {name: name for name in names}
 
     def names(self) -> Mapping[str, str]:
-        """Return the main name of every name and alias, or an empty mapping if any name is
-        allowed.
-        """
+        """Return the main name of every name and alias."""
         return self._names
 
     def check(self, params: ParamValues) -> None:
@@ -125,7 +123,7 @@ class Params:
         engine_params: dict[str, Any] = {}
         given_as: dict[str, str] = {}
         for name, value in params.items():
-            if aliases and name not in aliases:
+            if name not in aliases:
                 hint = did_you_mean(name, aliases, list_all=False)
                 raise UnknownParameter(f"{self.title} has no parameter {name!r}.{hint}")
             main = aliases.get(name, name)

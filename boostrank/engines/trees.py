@@ -205,8 +205,8 @@ class ModelFormat(Protocol):
         raise ModelError(f"models of {self.name} cannot have fill values")
 
     def merge(self, models: Sequence[Any], weights: Sequence[float]) -> bytes:
-        """Return a model file whose scores are the weighted sum of the scores of parsed models, with
-        a weight > 0 for each.
+        """Return a model file whose scores are the sum of the scores of parsed models, each times
+        its weight, > 0.
         """
         raise ModelError(f"models of {self.name} cannot be averaged")
 
@@ -295,7 +295,7 @@ def depths(parent: Int64Array) -> Int64Array:
 
 # A step function of one feature is a tree whose first split is below all numbers and sends missing
 # values to a leaf. No grown tree has such a split without gain, so it identifies a start.
-NOTHING = replace(Curve(np.zeros(0), np.array([0.0]), 0.0), documents=np.ones(2))
+NOTHING = Curve(np.zeros(0), np.zeros(1), 0.0, documents=np.ones(2))
 """The function that is 0 everywhere."""
 
 

@@ -189,9 +189,8 @@ def _read(tree: Tree) -> tuple[int, Curve]:
         children = [read_numbers(name, int).tolist() for name in (b"left_child", b"right_child")]
         if (thresholds.tolist(), *children) != balance_steps(bounds):
             raise ValueError
-        steps = Curve(bounds, values[1:], float(values[0]))
-        feature = int(read_numbers(b"split_feature", int)[0])
-        return feature, replace(steps, documents=np.roll(documents, -1))
+        curve = Curve(bounds, values[1:], float(values[0]), np.roll(documents, -1))
+        return int(read_numbers(b"split_feature", int)[0]), curve
     except (ValueError, IndexError) as error:
         raise ModelError(
             f"tree {tree.number} resembles a linear start but is not a function of one feature"
@@ -223,8 +222,7 @@ class LightGBMFormat(ModelFormat):
 
     def trees(self, model: LightGBMText, n_features: int) -> Trees:
         """Return the trees with split gains, the linear start as curves, in double precision."""
-        n_start_trees = model.start_trees
-        forest = _forest(model, n_start_trees)
+        forest = _forest(model, model.start_trees)
         gain = model.nodes["split_gain"][model.nodes["split_gain"].size - forest.feature.size :]
         return Trees.summarise(forest, gain, n_features, start=_start_of(model), double=True)
 
@@ -239,9 +237,7 @@ class LightGBMFormat(ModelFormat):
             "the model is a random forest, whose trees LightGBM averages",
         )
         counts = [tree.words(b"leaf_count") or [b"0"] * tree.leaves for tree in model.trees]
-        leaf_count = np.array(
-            [float(leaf_count) for tree_counts in counts for leaf_count in tree_counts]
-        )
+        leaf_count = np.array([*itertools.chain(*counts)], np.float64)
         return ServedTrees(_forest(model, 0), leaf_count)
 
     def stamp(self, body: bytes) -> bytes:
@@ -283,7 +279,7 @@ class LightGBMFormat(ModelFormat):
             return decisions[int(fill_value <= float(threshold))]
 
         grown_trees = []
-        for tree in model.trees[model.start_trees :]:
+        for tree in model.grown_trees:
             columns = (
                 tree.words(key) for key in (b"decision_type", b"split_feature", b"threshold")
             )
@@ -302,10 +298,9 @@ class LightGBMFormat(ModelFormat):
         start: Mapping[int, Curve] | None = None,
     ) -> bytes:
         """Return the text with other values of the leaves, and another start if there is one."""
-        grown_trees = model.trees[model.start_trees :]
         changed = [
             tree.with_numbers(b"leaf_value", leaves)
-            for tree, leaves in zip(grown_trees, values, strict=True)
+            for tree, leaves in zip(model.grown_trees, values, strict=True)
         ]
         return _with_trees(model, start, changed)
 

@@ -136,6 +136,11 @@ class LightGBMText:
         """The number of leading trees that form a linear start."""
         return next((tree.number for tree in self.trees if not tree.is_start), len(self.trees))
 
+    @property
+    def grown_trees(self) -> tuple[Tree, ...]:
+        """The trees after the linear start."""
+        return self.trees[self.start_trees :]
+
     def to_bytes(self) -> bytes:
         """Return the model text, with the offsets of the trees in its head."""
         return join_texts(self.head, [tree.to_bytes() for tree in self.trees], self.tail)

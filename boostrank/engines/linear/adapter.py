@@ -148,7 +148,7 @@ class LinearParams(Params):
         "smooth-ap": {"sigma": 0.1},
         "soft-ndcg": {"sigma": 0.1},
         "smooth-ndcg": {
-            "sigma": "steps(" + ", ".join(f"{2.0**i:g}" for i in range(6, -7, -1)) + ")",
+            "sigma": "steps(64, 32, 16, 8, 4, 2, 1, 0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625)",
             "mix": 0.0,
             "warm_rounds": 0,
         },

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -216,8 +215,9 @@ def _read(tree: Json) -> tuple[int, Curve]:
     conditions = _float32(tree["split_conditions"])
     levels, documents = conditions[leaves], np.array(tree["sum_hessian"], dtype=np.float64)[leaves]
     just_below = np.nextafter(conditions[nodes[1:]].astype(np.float32), -np.inf)
-    steps = Curve(just_above(just_below), levels[1:], float(levels[0]))
-    return int(tree["split_indices"][0]), replace(steps, documents=np.roll(documents, -1))
+    bounds = just_above(just_below)
+    curve = Curve(bounds, levels[1:], float(levels[0]), np.roll(documents, -1))
+    return int(tree["split_indices"][0]), curve
 
 
 def _in_order(left: Sequence[int], right: Sequence[int]) -> tuple[list[int], list[int]]:
