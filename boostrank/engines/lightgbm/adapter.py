@@ -257,12 +257,12 @@ class LightGBM(Backend):
 
         The labels may need a longer `label_gain` than LightGBM has.
         """
-        fixed = {
+        params = {
+            **_with_defaults(request.params),
             "metric": "None",
             "num_iterations": request.rounds,
             "objective": request.native_objective or "none",
         }
-        params = _with_defaults(request.params) | fixed
         if "num_threads" in params:
             params["num_threads"] = engine_threads("LightGBM", params["num_threads"])
         if params.get("label_gain") == LINEAR_GAINS:  # larger labels need a longer table
@@ -271,13 +271,13 @@ class LightGBM(Backend):
         earlier, start_scores = request.earlier, request.start_scores
         start_trees = 0 if earlier is None else earlier.start_trees
         sets = [("training", request.train), *request.valid]
-        holders = [data for _, data in sets]
+        set_ids = [id(data) for _, data in sets]
         if request.resumed is not None:
             snapshot = request.resumed.snapshot
             earlier, start_scores = self.load(snapshot.model), snapshot.scores
-            holders = [request.train, *(data for data in holders if data is not request.train)]
-        pairs = zip(holders, start_scores, strict=False)
-        scores_of_set = {id(data): scores for data, scores in pairs if scores is not None}
+            set_ids = [*dict.fromkeys(set_ids)]  # a snapshot has each set once
+        pairs = zip(set_ids, start_scores, strict=False)
+        scores_of_set = {set_id: scores for set_id, scores in pairs if scores is not None}
         with _naming_nothing_to_split():
             booster = create_booster(
                 params, sets, model=earlier and earlier.native, scores_of_set=scores_of_set

@@ -260,28 +260,8 @@ class XGBoost(Backend):
         Raises:
             DataError: a feature has infinite values.
         """
-        try:
-            return self._dataset(data, params, reference=reference, weights=weights)
-        except xgboost.core.XGBoostError as error:
-            if "`inf`" not in last_line(error):
-                raise
-            names = data.feature_names if isinstance(data.features, np.ndarray) else ()
-            infinite = (
-                f"column {name!r}"
-                for i, name in enumerate(names)
-                if np.isinf(data.features[:, i]).any()
-            )
-            raise DataError(
-                f"{next(infinite, 'a column')} has infinite values, which XGBoost does not support:"
-                " make them missing (--inf missing when reading files), or use the lightgbm"
-                " backend"
-            ) from error
-
-    def _dataset(
-        self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
-    ) -> Any:
         translated = translate(params)
-        code_columns = set(data.categorical)
+        code_columns, types = set(data.categorical), None
         parent = whole_of(data.features)
         method = translated.get("tree_method", "auto")
         if method not in ("auto", "hist"):
@@ -303,14 +283,16 @@ class XGBoost(Backend):
             "weight": data.queries.weights if weights else None,
             "feature_names": list(engine_names(data.feature_names)),
         }
-        types = None
         if code_columns:
             types = ["c" if i in code_columns else "float" for i in range(data.n_features)]
-        if data.is_sparse or data.on_disk or parent is not None:
-            matrix = _create_quantile_matrix(data, types, options)
-            matrix.set_info(**info)
-        else:
-            matrix = xgboost.QuantileDMatrix(data.features, feature_types=types, **info, **options)
+        with _naming_infinite(data):
+            if data.is_sparse or data.on_disk or parent is not None:
+                matrix = _create_quantile_matrix(data, types, options)
+                matrix.set_info(**info)
+            else:
+                matrix = xgboost.QuantileDMatrix(
+                    data.features, feature_types=types, **info, **options
+                )
         if parent is not None and parent.bins is None:
             parent.bins = matrix
         return matrix
@@ -400,6 +382,23 @@ class XGBoost(Backend):
 
 BACKEND = XGBoost()
 limit_in_children("XGBoost", partial(xgboost.set_config, nthread=1))
+
+
+@contextlib.contextmanager
+def _naming_infinite(data: RankingDataset) -> Iterator[None]:
+    """Name the column of infinite values in XGBoost's error about them."""
+    try:
+        yield
+    except xgboost.core.XGBoostError as error:
+        if "`inf`" not in last_line(error):
+            raise
+        names = data.feature_names if isinstance(data.features, np.ndarray) else ()
+        infinite = [name for i, name in enumerate(names) if np.isinf(data.features[:, i]).any()]
+        column = f"column {infinite[0]!r}" if infinite else "a column"
+        raise DataError(
+            f"{column} has infinite values, which XGBoost does not support: make them missing"
+            " (--inf missing when reading files), or use the lightgbm backend"
+        ) from error
 
 
 def digest(booster: Any, train: Any) -> str:
