@@ -60,7 +60,6 @@ class Params:
         title: name of the engine in messages.
         of_objectives: parameters that only the engine's own objectives use.
         of_ours: parameters whose defaults are different with this engine, by boostrank's objective.
-        of_features: main names of the parameters of single features.
         refused: main name -> reason why the parameter is rejected, and the remedy.
         harmless: values of refused parameters that are allowed, by main name.
         untried: main names of parameters that `attempt` cannot check.
@@ -69,7 +68,6 @@ class Params:
     title = "this engine"
     of_objectives: frozenset[str] = frozenset()
     of_ours: Mapping[str, Mapping[str, Any]] = {}
-    of_features: frozenset[str] = frozenset({"interaction_constraints", "monotone_constraints"})
     refused: Mapping[str, str] = {}
     harmless: Mapping[str, tuple[Any, ...]] = {}
     untried: frozenset[str] = frozenset({"verbosity"})

@@ -226,16 +226,6 @@ class ModelFormat(Protocol):
         """
         raise ModelError(f"models of {self.name} have no leaves")
 
-    def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
-        """Return the same model with more features.
-
-        Args:
-            body: file that the engine wrote, without categories or parameters of single features.
-            columns: new column of each feature, ascending.
-            names: names of all features, as `engine_names` returns them.
-        """
-        raise ModelError(f"the features of a {self.name} model cannot change")
-
     def stamp(self, body: bytes) -> bytes:
         """Return the same model with additions that other programs require."""
         return body

@@ -304,20 +304,6 @@ class LightGBMFormat(ModelFormat):
         ]
         return _with_trees(model, start, changed)
 
-    def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
-        """Return the text for rows with more columns, in which feature i is `columns[i]`."""
-        model, infos, trees = parse_text(body), ["none"] * len(names), []
-        (line,) = re.findall(rb"^feature_infos=(.*)$", model.head, re.MULTILINE)
-        for column, info in zip(columns, line.decode().split(" "), strict=True):
-            infos[column] = info
-        for tree in model.trees:
-            new_columns = [b"%d" % columns[int(word)] for word in tree.words(b"split_feature")]
-            trees.append(tree.with_words(b"split_feature", new_columns))
-        head = with_line(model.head, "max_feature_idx", str(len(names) - 1))
-        head = with_line(head, "feature_names", " ".join(names))
-        head = with_line(head, "feature_infos", " ".join(infos))
-        return replace(model, head=head, trees=tuple(trees)).to_bytes()
-
 
 LIGHTGBM = LightGBMFormat()
 

@@ -115,7 +115,6 @@ class LightGBMParams(Params):
     )
 
     title = "LightGBM"
-    of_features = frozenset(OF_COLUMNS)
     refused, harmless = REFUSED, _HARMLESS
     untried = frozenset({*OF_COLUMNS, "verbosity", "num_threads"})
 

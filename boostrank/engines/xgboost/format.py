@@ -189,21 +189,6 @@ class XGBoostFormat(ModelFormat):
             start = model.start
         return model.with_trees(start, trees)
 
-    def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
-        """Return the JSON for rows with more columns, in which feature i is `columns[i]`."""
-        document = json.loads(body)
-        learner = document["learner"]
-        learner["feature_names"] = list(names)
-        learner["feature_types"] = ["float"] * len(names) if learner["feature_types"] else []
-        learner["learner_model_param"]["num_feature"] = str(len(names))
-        for tree in learner["gradient_booster"]["model"]["trees"]:
-            tree["tree_param"]["num_feature"] = str(len(names))
-            pairs = zip(tree["split_indices"], tree["left_children"], strict=True)
-            tree["split_indices"] = [
-                columns[column] if left >= 0 else column for column, left in pairs
-            ]
-        return write_json(document)
-
 
 XGBOOST = XGBoostFormat()
 
