@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from boostrank.core.errors import ParameterError
 from boostrank.core.types import Array, Float64Array, ParamValues
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
@@ -457,8 +456,8 @@ class Backend:
         """Return a model without rounds that has the scores of a linear ranker, from which training
         continues.
         """
-        raise ParameterError(f"{self.name} cannot start from a linear model")
+        raise NotImplementedError
 
     def snapshot(self, model: Any) -> Snapshot:
         """Return the state of a training after a round, if the backend can resume it."""
-        raise ParameterError(f"backend={self.name!r} cannot write checkpoints")
+        raise NotImplementedError

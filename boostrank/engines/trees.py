@@ -202,7 +202,7 @@ class ModelFormat(Protocol):
         """Return a model file that scores a missing value of feature i as values[i], unless that is
         NaN.
         """
-        raise ModelError(f"models of {self.name} cannot have fill values")
+        ...
 
     def merge(self, models: Sequence[Any], weights: Sequence[float]) -> bytes:
         """Return a model file whose scores are the sum of the scores of parsed models, each times
@@ -214,7 +214,7 @@ class ModelFormat(Protocol):
         """Return the value of each leaf of each grown tree, indexed as the leaves that
         `Booster.predict` returns.
         """
-        raise ModelError(f"models of {self.name} have no leaves")
+        ...
 
     def with_leaves(
         self, model: Any, values: Sequence[Float64Array], start: Mapping[int, Curve] | None = None
@@ -224,7 +224,7 @@ class ModelFormat(Protocol):
         Args:
             start: the linear start of the result; None keeps that of the model.
         """
-        raise ModelError(f"models of {self.name} have no leaves")
+        ...
 
     def stamp(self, body: bytes) -> bytes:
         """Return the same model with additions that other programs require."""

@@ -56,17 +56,14 @@ _OPTIONS = {CONTRIBUTIONS: "pred_contrib", LEAVES: "pred_leaf", SCORES: "raw_sco
 
 @dataclass(eq=False)
 class LightGBMBooster(Booster):
-    """A model with a `lightgbm.Booster` as `native`, and the number of trees in its linear start,
-    if known.
-    """
+    """A model with a `lightgbm.Booster` as `native`."""
 
     engine = "lightgbm"
-    known_start: int | None = None
 
     @classmethod
     def load(cls, data: bytes) -> LightGBMBooster:
-        """Load a checked model text, and count the trees of its linear start."""
-        return cls(lightgbm.Booster(model_str=data.decode()), len(start_trees(data)))
+        """Load a checked model text."""
+        return cls(lightgbm.Booster(model_str=data.decode()))
 
     @property
     def rounds(self) -> int:
@@ -88,17 +85,14 @@ class LightGBMBooster(Booster):
         """The number of features, without the model text."""
         return int(self.native.num_feature())
 
-    @property
+    @cached_property
     def start_trees(self) -> int:
-        """The number of trees in a linear start, from the model text when first asked."""
-        if self.known_start is None:
-            # In a user's own model, the first tree shows whether to look further.
-            first_tree = self.native.model_to_string(num_iteration=1).encode()
-            self.known_start = len(start_trees(first_tree))
-            if self.known_start:
-                text = self.native.model_to_string(num_iteration=-1).encode()
-                self.known_start = len(start_trees(text))
-        return self.known_start
+        """The number of trees in a linear start, from the model text."""
+        # In a user's own model, the first tree shows whether to look further.
+        first_tree = self.native.model_to_string(num_iteration=1).encode()
+        if not start_trees(first_tree):
+            return 0
+        return len(start_trees(self.native.model_to_string(num_iteration=-1).encode()))
 
     def predict(self, features: Features, request: PredictRequest) -> Array:
         """Compute outputs in batches, so that dense copies of sparse rows and rows on disk fit."""
@@ -303,11 +297,11 @@ class LightGBM(Backend):
             except TrainingError as error:
                 # dart negates the dropped trees during a round, so its model is not usable here.
                 if self.params.resolve_names(params).get("boosting") != "dart":
-                    error.model = LightGBMBooster(booster, start_trees)
+                    error.model = LightGBMBooster(booster)
                 raise
         booster.best_iteration = rounds.best_rounds and rounds.best_rounds + start_trees
         booster.model_from_string(booster.model_to_string()).free_dataset()
-        return Trained(LightGBMBooster(booster, start_trees), rounds.best_rounds)
+        return Trained(LightGBMBooster(booster), rounds.best_rounds)
 
     def snapshot(self, model: Any) -> Snapshot:
         """Return the model, and the scores of all sets, which its trees do not reproduce."""

@@ -158,12 +158,6 @@ class LinearParams(Params):
         """Raise ParameterError if a setting of the optimiser is unknown or out of range."""
         _settings(params)
 
-    def unresumable(self, params: ParamValues, native_objective: str | None) -> str | None:
-        """Return the reason why no linear training can be resumed."""
-        return (
-            "a linear model's optimiser hides its estimate of the curvature, and trains in seconds"
-        )
-
 
 class LinearBooster(Booster):
     """A model with a `LinearModel` as `native`."""

@@ -119,7 +119,7 @@ def load(file: TreeFile | LinearFile) -> Booster:
     """Return a booster with the program's scores."""
     booster: ServedTreeBooster | ServedLinearBooster
     if isinstance(file, TreeFile):
-        booster = ServedTreeBooster(lightgbm.Booster(model_str=file.to_text().decode()), 0)
+        booster = ServedTreeBooster(lightgbm.Booster(model_str=file.to_text().decode()))
     else:
         booster = ServedLinearBooster(file.to_model())
     booster.file = file
