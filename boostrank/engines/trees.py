@@ -169,12 +169,10 @@ class ModelFormat(Protocol):
 
     Attributes:
         title: description of the format in messages.
-        averages: whether `merge` can average models.
     """
 
     name: str
     title: str
-    averages: bool = True
 
     def recognises(self, body: bytes) -> bool:
         """Return True if the first bytes of a file are those of this format."""
@@ -202,7 +200,7 @@ class ModelFormat(Protocol):
         """Return a model file that scores a missing value of feature i as values[i], unless that is
         NaN.
         """
-        ...
+        raise NotImplementedError
 
     def merge(self, models: Sequence[Any], weights: Sequence[float]) -> bytes:
         """Return a model file whose scores are the sum of the scores of parsed models, each times
@@ -214,7 +212,7 @@ class ModelFormat(Protocol):
         """Return the value of each leaf of each grown tree, indexed as the leaves that
         `Booster.predict` returns.
         """
-        ...
+        raise NotImplementedError
 
     def with_leaves(
         self, model: Any, values: Sequence[Float64Array], start: Mapping[int, Curve] | None = None
@@ -224,7 +222,7 @@ class ModelFormat(Protocol):
         Args:
             start: the linear start of the result; None keeps that of the model.
         """
-        ...
+        raise NotImplementedError
 
     def stamp(self, body: bytes) -> bytes:
         """Return the same model with additions that other programs require."""

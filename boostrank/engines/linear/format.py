@@ -121,7 +121,6 @@ class LinearFormat(ModelFormat):
 
     name = "linear"
     title = "a linear model"
-    averages = False
 
     def recognises(self, body: bytes) -> bool:
         """Return whether a file begins with this format's name."""

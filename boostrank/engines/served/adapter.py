@@ -98,6 +98,7 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
     elif re.match(rb"## *\w|\s*(<\?xml[^>]*>\s*)?<ensemble", body):
         document = body.decode("utf-8", "replace")
         document = document[document.find("<ensemble") :] if document[:1] != "#" else document
+    # Read it in the first format that recognises it.
     for served_format in FORMATS:
         if document is not None and served_format.recognises(document):
             try:

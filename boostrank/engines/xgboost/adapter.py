@@ -170,7 +170,9 @@ class XGBoostBooster(Booster):
             for column, encoding in categories.items()
             if not encoding.ordered
         }
-        return self.load(with_names(body, names) if names else body)
+        if names:
+            body = with_names(body, names)
+        return self.load(body)
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
         """Return the categories of each categorical feature, as far as the file names them."""

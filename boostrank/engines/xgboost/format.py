@@ -153,10 +153,7 @@ class XGBoostFormat(ModelFormat):
     def filled(self, body: bytes, values: Float64Array) -> bytes:
         """Return the JSON in which a missing value goes where its fill value goes."""
         model = self.parse(body)
-        trees = model.forest["trees"]
-        start = write_start(filled_start(model.start, values), values.size)
-        trees[: len(start)] = [dict(tree) | {"id": i} for i, tree in enumerate(start)]
-        for tree in trees[len(start) :]:
+        for tree in model.grown_trees:
             categorical_nodes = set(tree.get("categories_nodes", ()))
             for node, feature in enumerate(tree["split_indices"]):
                 if (
@@ -166,7 +163,7 @@ class XGBoostFormat(ModelFormat):
                 ):
                     condition = np.float32(tree["split_conditions"][node])
                     tree["default_left"][node] = int(np.float32(values[feature]) < condition)
-        return write_json(model.document)
+        return model.with_trees(filled_start(model.start, values), model.grown_trees)
 
     def leaf_values(self, model: XGBoostModel) -> list[Float64Array]:
         """Return the values of each tree, float64[nodes], where inner nodes have thresholds."""

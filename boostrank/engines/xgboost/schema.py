@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -384,7 +385,7 @@ def count_categories(column: CategoryNames, where: str) -> int:
     return len(column.values)
 
 
-def _check_whole(values: list[int | float], low: int, high: int, where: str) -> None:
+def _check_whole(values: Sequence[int | float], low: int, high: int, where: str) -> None:
     are_whole = set(map(type, values)) <= {int} and all(low <= value <= high for value in values)
     refuse(
         not are_whole,
