@@ -72,12 +72,9 @@ class Params:
     harmless: Mapping[str, tuple[Any, ...]] = {}
     untried: frozenset[str] = frozenset({"verbosity"})
 
-    def __init__(self, *names: str) -> None:
-        self._names = {name: name for name in names}
-
     def names(self) -> Mapping[str, str]:
         """Return the main name of every name and alias."""
-        return self._names
+        return {}
 
     def check(self, params: ParamValues) -> None:
         """Raise an error if a parameter is unknown or not supported, or if the engine rejects its

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -164,7 +164,7 @@ class LinearStart:
     curves: Mapping[int, Curve]
 
 
-class ModelFormat(Protocol):
+class ModelFormat:
     """Base class of an engine's model files.
 
     Attributes:
@@ -176,7 +176,7 @@ class ModelFormat(Protocol):
 
     def recognises(self, body: bytes) -> bool:
         """Return True if the first bytes of a file are those of this format."""
-        ...
+        raise NotImplementedError
 
     def parse(self, body: bytes) -> Any:
         """Parse and check a file, without executing anything or trusting the sizes in it.
@@ -184,11 +184,11 @@ class ModelFormat(Protocol):
         Raises:
             ModelError: the engine would not load the file, or would read beyond its memory.
         """
-        ...
+        raise NotImplementedError
 
     def trees(self, model: Any, n_features: int) -> Trees:
         """Return the trees of a parsed model."""
-        ...
+        raise NotImplementedError
 
     def served(self, model: Any) -> ServedTrees:
         """Return the trees of a parsed model for export, or raise ModelError if scores are not sums

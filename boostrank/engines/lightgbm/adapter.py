@@ -80,11 +80,6 @@ class LightGBMBooster(Booster):
         """The names of the features, which LightGBM is slow to return."""
         return tuple(self.native.feature_name())
 
-    @property
-    def n_features(self) -> int:
-        """The number of features, without the model text."""
-        return int(self.native.num_feature())
-
     @cached_property
     def start_trees(self) -> int:
         """The number of trees in a linear start, from the model text."""

@@ -321,8 +321,11 @@ class XGBoost(Backend):
             self._set_initial_scores(request, start)
         matrices = [request.train, *(data for _, data in request.valid)]
         booster = xgboost.Booster(params, matrices, model_file=continued and continued.native)
-        if resumed is not None:
-            _check_resumed(booster, request.train, resumed.snapshot)
+        if resumed is not None and digest(booster, request.train) != resumed.snapshot.scores_sha256:
+            raise ModelError(
+                "the checkpoint's trees do not reproduce its scores bit for bit, perhaps because it"
+                " was written on another machine"
+            )
         scores = partial(booster.predict, output_margin=gradient is not None)
         rounds = Rounds(
             request, _Model(booster, request.train), before=earlier_rounds, scores=scores
@@ -407,14 +410,6 @@ def digest(booster: Any, train: Any) -> str:
     """Return the SHA-256 of a booster's float32 scores of its training rows."""
     scores = booster.predict(train, output_margin=True, training=True)
     return hashlib.sha256(np.asarray(scores, dtype=np.float32).tobytes()).hexdigest()
-
-
-def _check_resumed(booster: Any, train: Any, snapshot: Snapshot) -> None:
-    if digest(booster, train) != snapshot.scores_sha256:
-        raise ModelError(
-            "the checkpoint's trees do not reproduce its scores bit for bit, perhaps because it was"
-            " written on another machine"
-        )
 
 
 @dataclass
