@@ -26,7 +26,7 @@ OLDEST = "3.11"
 ENGINES = "xgboost" if sys.platform == "darwin" else "xgboost-cpu"
 """The extra for XGBoost. Its usual Linux wheel carries GPU libraries of hundreds of megabytes."""
 SHORT = (
-    "tests/core tests/model/test_xgboost.py tests/model/test_xgboost_dart.py"
+    "tests/core tests/model/test_xgboost.py"
     " tests/model/test_model_files.py tests/fit/test_model.py tests/engines/test_private.py"
     " tests/kernels/test_private.py tests/cli/test_startup.py"
     " -k 'not allocate or lambdarank or reg-shf-sdcg' --assert=plain"

@@ -218,7 +218,6 @@ class ClusterTraining:
                 "custom objectives are not supported on clusters; pass a Python file, or train on"
                 " one machine"
             )
-        self._engine.params.check_workers(self.settings.params)
         self._before = 0 if self._model is None else self._model.best_iteration
         self._history, self._saved = History(), 0
         self._history.rounds = self._before

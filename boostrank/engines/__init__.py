@@ -6,7 +6,7 @@ import codecs
 import re
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import (
     MissingDependency,
@@ -73,24 +73,17 @@ ENGINES = {
 _SERVED = "boostrank.engines.served.adapter"
 
 
-class NativeObjective(NamedTuple):
-    """An objective of an engine's own."""
-
-    engine: str
-    objective: str
-
-
-def of_engine(objective: str) -> NativeObjective | None:
+def of_engine(objective: str) -> tuple[str, str] | None:
     """Return the engine and the name of an objective of its own, or None for boostrank's.
 
     The name may contain the engine: "xgboost:rank:ndcg". Without it, lambdarank is boostrank's.
     """
     name, _, own_name = objective.partition(":")
     if own_name and name in ENGINES and ENGINES[name].native_objectives:
-        return NativeObjective(name, own_name)
+        return name, own_name
     for name, engine in ENGINES.items():
         if objective in engine.native_objectives and objective != "lambdarank":
-            return NativeObjective(name, objective)
+            return name, objective
     return None
 
 
@@ -180,7 +173,7 @@ def format_of(body: bytes) -> ModelFormat:
                 "the file begins with a byte order mark (BOM): `tail -c +4 FILE > model.txt`"
                 " removes it"
             )
-    kind = foreign_kind(_ends_of(body)) if body else "empty"
+    kind = _kind_of(body) if body else "empty"
     if kind in (None, LOGGED):
         kind = next((other for pattern, other in _OTHERS if re.match(pattern, body[:1000])), None)
     elif ": " not in kind and re.match(rb"\s*[\[{]", body):  # others have a remedy of their own
@@ -220,16 +213,16 @@ def _read_served(body: bytes) -> Any:
         return import_module(_SERVED).parse(body)
     except ModelError as error:
         # A dump has a remedy of its own: the model itself.
-        _, _, remedy = (foreign_kind(_ends_of(body)) or "").partition(": save the model, ")
+        _, _, remedy = (_kind_of(body) or "").partition(": save the model, ")
         advice = f"use {remedy}, or " if remedy else ""
         raise ModelError(
             f"{error}; {advice}to compare its ranking, pass its scores, one per row"
         ) from None
 
 
-def _ends_of(body: bytes) -> bytes:
-    """Return what says of which kind a file is."""
-    return body[:100_000] + body[-1000:]
+def _kind_of(body: bytes) -> str | None:
+    """Return which other file this is, by its begin and its end."""
+    return foreign_kind(body[:100_000] + body[-1000:])
 
 
 def booster_of(native: Any) -> Booster | None:

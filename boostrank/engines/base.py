@@ -8,9 +8,8 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from boostrank.core.errors import ParameterError
 from boostrank.core.types import Array, Float64Array, ParamValues
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
@@ -25,24 +24,12 @@ SCORES, LEAVES, CONTRIBUTIONS = "scores", "leaves", "contributions"
 """The outputs that `Booster.predict` can compute."""
 
 
-class Peers(Protocol):
-    """The workers of a distributed training, as the worker number `rank` of `size` sees them."""
+Peers = Any
+"""The workers of a distributed training, as the worker number `rank` of `size` on `host` sees them.
 
-    host: str
-    rank: int
-    size: int
-
-    def share(self, value: Any) -> list[Any]:
-        """Return the values from all workers by rank."""
-        ...
-
-    def all_to_all(self, pieces: Sequence[Any]) -> list[Any]:
-        """Send each worker its buffer, and return the received buffers."""
-        ...
-
-    def close(self) -> None:
-        """Close all links, so that the other workers stop waiting."""
-        ...
+`share(value)` returns the values from all workers by rank. `all_to_all(buffers)` sends each worker
+its buffer, and returns the received ones. `close()` closes all links, so that no worker waits.
+"""
 
 
 class LostContact(Exception):
@@ -341,16 +328,10 @@ class Rounds:
         self._begin = before if request.resumed is None else request.resumed.begin
         self._end = self._begin + request.rounds
         # Callbacks without `order` come first.
-        callbacks = sorted(
+        self._callbacks = sorted(
             request.callbacks,
             key=lambda callback: getattr(callback, "order", -len(request.callbacks)),
         )
-        self._early = [
-            callback for callback in callbacks if getattr(callback, "before_iteration", False)
-        ]
-        self._late = [
-            callback for callback in callbacks if not getattr(callback, "before_iteration", False)
-        ]
         self._params = dict(request.params)
         self.round, self.best_rounds, self.stopped = before, 0, False
 
@@ -361,14 +342,14 @@ class Rounds:
             state_attributes = ("stopping_rounds", "eval_result", "remembers_rounds")
             stateful = [
                 callback
-                for callback in self._late
+                for callback in self._callbacks
                 if any(hasattr(callback, attribute) for attribute in state_attributes)
             ]
             for past_round, results in enumerate(self._request.resumed.results, self._begin):
                 self._call(stateful, past_round, list(results))
         for round in range(self.round, self._end):
             self.round = round
-            if self._call(self._early, round, None):
+            if self._call(self._callbacks, round, None):
                 return
             yield round
             results = [
@@ -377,16 +358,20 @@ class Rounds:
                 for metric in self._request.metrics
                 for result in metric(self._scores(data), data)
             ]
-            if self._call(self._late, round, results):
+            if self._call(self._callbacks, round, results):
                 return
 
     def _call(
         self, callbacks: Sequence[Callback], round: int, results: list[EvalResult] | None
     ) -> bool:
-        """Call the callbacks, and return True if one of them stops the training."""
+        """Call the callbacks of the time after a round, or before it if there are no results, and
+        return True if one of them stops the training.
+        """
         training_names = [name for name, data in self._request.valid if data is self._request.train]
         held_out = [result for result in results or () if result.dataset_name not in training_names]
         for callback in callbacks:
+            if getattr(callback, "before_iteration", False) != (results is None):
+                continue
             # Early stopping ignores the training set, unless it is the only set.
             visible_results = (
                 held_out if held_out and hasattr(callback, "stopping_rounds") else results
@@ -471,8 +456,8 @@ class Backend:
         """Return a model without rounds that has the scores of a linear ranker, from which training
         continues.
         """
-        raise ParameterError(f"{self.name} cannot start from a linear model")
+        raise NotImplementedError
 
     def snapshot(self, model: Any) -> Snapshot:
         """Return the state of a training after a round, if the backend can resume it."""
-        raise ParameterError(f"backend={self.name!r} cannot write checkpoints")
+        raise NotImplementedError

@@ -60,30 +60,21 @@ class Params:
         title: name of the engine in messages.
         of_objectives: parameters that only the engine's own objectives use.
         of_ours: parameters whose defaults are different with this engine, by boostrank's objective.
-        of_features: main names of the parameters of single features.
         refused: main name -> reason why the parameter is rejected, and the remedy.
         harmless: values of refused parameters that are allowed, by main name.
-        serial: prefixes of the main names that several workers do not support.
         untried: main names of parameters that `attempt` cannot check.
     """
 
     title = "this engine"
     of_objectives: frozenset[str] = frozenset()
     of_ours: Mapping[str, Mapping[str, Any]] = {}
-    of_features: frozenset[str] = frozenset({"interaction_constraints", "monotone_constraints"})
     refused: Mapping[str, str] = {}
     harmless: Mapping[str, tuple[Any, ...]] = {}
-    serial: tuple[str, ...] = ()
     untried: frozenset[str] = frozenset({"verbosity"})
 
-    def __init__(self, *names: str) -> None:
-        self._names = {name: name for name in names}
-
     def names(self) -> Mapping[str, str]:
-        """Return the main name of every name and alias, or an empty mapping if any name is
-        allowed.
-        """
-        return self._names
+        """Return the main name of every name and alias."""
+        return {}
 
     def check(self, params: ParamValues) -> None:
         """Raise an error if a parameter is unknown or not supported, or if the engine rejects its
@@ -93,15 +84,11 @@ class Params:
         tried_params = {
             name: params[name] for main, name in given_as.items() if main not in self.untried
         }
-        key = f"{self.title} {sorted(tried_params.items(), key=str)!r}"
-        if not tried_params or key in _TAKEN:
-            return
-        error_of_all = self._failure(tried_params)
-        if error_of_all is None:
-            _TAKEN.add(key)
+        error = self._failure(tried_params)
+        if error is None:
             return
         # Try the parameters one by one to find the rejected one.
-        rejected, error = tried_params, error_of_all
+        rejected = tried_params
         for name, value in tried_params.items():
             error_of_one = self._failure({name: value})
             if error_of_one is not None:
@@ -112,8 +99,9 @@ class Params:
 
     def _failure(self, params: dict[str, Any]) -> Exception | None:
         try:
-            with without_stderr():
-                self.attempt(params)
+            if params:
+                with without_stderr():
+                    self.attempt(params)
         except Exception as error:
             return error
         return None
@@ -130,7 +118,7 @@ class Params:
         engine_params: dict[str, Any] = {}
         given_as: dict[str, str] = {}
         for name, value in params.items():
-            if aliases and name not in aliases:
+            if name not in aliases:
                 hint = did_you_mean(name, aliases, list_all=False)
                 raise UnknownParameter(f"{self.title} has no parameter {name!r}.{hint}")
             main = aliases.get(name, name)
@@ -141,12 +129,6 @@ class Params:
             engine_params[main], given_as[main] = value, name
         check_numbers(engine_params, given_as)
         return CheckedParams(engine_params, given_as)
-
-    def check_workers(self, params: ParamValues) -> None:
-        """Raise an error if a parameter is not supported on several workers."""
-        for name, value in self.resolve_names(params).items():
-            if name.startswith(self.serial) and value not in (False, "false", 0, "", None):
-                raise ParameterError(f"several workers do not support {name}: train on one machine")
 
     def attempt(self, params: dict[str, Any]) -> None:
         """Try the parameters with the engine, which raises its own errors."""
@@ -160,8 +142,7 @@ class Params:
         """Return True for dart, whose later rounds rescale earlier trees: it cannot be stopped
         early.
         """
-        params = self.resolve_names(params)
-        return "dart" in (params.get("boosting"), params.get("booster"))
+        return bool(self.resolve_names(params).get("boosting") == "dart")
 
     def of_native(self, objective: str, gain: Gain) -> dict[str, Any]:
         """Return the parameters that set the gain for one of the engine's own objectives.
@@ -192,10 +173,7 @@ class Params:
             main = aliases.get(name, name)
             if main == "monotone_constraints":
                 directions = read_directions(value, names)
-                converted[name] = [
-                    *directions,
-                    *(directions[column] for column in followed if directions),
-                ]
+                converted[name] = directions + [directions[column] for column in followed]
             elif main == "interaction_constraints" and value not in ("", None):
                 groups, columns = read_groups(value, names), len(names)
                 converted[name] = [
@@ -214,12 +192,6 @@ class Params:
         """
         return "a training of this engine cannot be resumed"
 
-    def unstartable(self, params: ParamValues) -> str | None:
-        """Return the reason why trees with these parameters cannot start from a linear ranker, or
-        None if they can.
-        """
-        return None
-
 
 def read_directions(value: Any, names: Sequence[str] | None) -> list[int]:
     """Parse `monotone_constraints` into one number per feature.
@@ -235,8 +207,7 @@ def read_directions(value: Any, names: Sequence[str] | None) -> list[int]:
         for name, direction in directions.items():
             direction_of_column[_column(name, names, "monotone_constraints")] = direction
         directions = list(direction_of_column.values())
-    is_sequence = isinstance(directions, list | tuple | np.ndarray)
-    directions = list(directions) if is_sequence else [directions]
+    directions = _listed(directions)
     if any(isinstance(direction, str) or direction not in (-1, 0, 1) for direction in directions):
         raise ParameterError(
             f"monotone_constraints={value!r} must be 1 (rising), -1 (falling) or 0 for each feature"
@@ -254,15 +225,11 @@ def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
         names: names of the features, or None if they are not available yet, in which case names are
             kept.
     """
-    constraints = _parsed(value, "interaction_constraints")
-    groups = list(constraints) if isinstance(constraints, list | tuple) else [constraints]
-    if (
-        isinstance(value, str)
-        and groups
-        and not any(isinstance(group, list | tuple) for group in groups)
-    ):
-        groups = [groups]  # "[0,1]" alone is one group to LightGBM
-    if any(not isinstance(group, list | tuple) for group in groups):
+    groups = _listed(_parsed(value, "interaction_constraints"))
+    are_lists = [isinstance(group, list | tuple) for group in groups]
+    if isinstance(value, str) and groups and not any(are_lists):
+        groups, are_lists = [groups], [True]  # "[0,1]" alone is one group to LightGBM
+    if not all(are_lists):
         raise ParameterError(
             f"interaction_constraints={value!r} must be lists of features, such as [[0, 1], [2]]"
         )
@@ -278,12 +245,8 @@ def read_numbers(value: Any, names: Sequence[str], parameter: str) -> list[float
     Raises:
         ParameterError: a value is not a number, or their number is not that of the features.
     """
-    literal = _parsed(value, parameter)
     try:
-        numbers = [
-            float(number)
-            for number in (literal if isinstance(literal, list | tuple | np.ndarray) else [literal])
-        ]
+        numbers = [float(number) for number in _listed(_parsed(value, parameter))]
     except (TypeError, ValueError):
         raise ParameterError(f"{parameter}={value!r} must have one number per feature") from None
     _check_length(numbers, names, parameter)
@@ -296,6 +259,10 @@ def _check_length(numbers: Sequence[Any], names: Sequence[str], parameter: str) 
             f"{parameter} has {len(numbers)} numbers, but the data has {len(names)} features: pass"
             " one per feature"
         )
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
 
 
 def _parsed(value: Any, parameter: str) -> Any:
@@ -357,7 +324,6 @@ def as_whole(value: Any, name: str, low: int) -> int:
     return whole
 
 
-_TAKEN: set[str] = set()
 _LIMIT = re.compile(r"Check failed: \((?:static_cast<\w+>\()?(\w+)\)+ (\S+) \(([^()]*)\)")
 _PLACES = re.compile(r"^\[\d\d:\d\d:\d\d\] \S+: | at /\S+, line \d+ \.?")
 

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +30,7 @@ class Trees:
 
     Args:
         forest: trees for `kernels.forest.Walker`, whose scores differ from the engine's by a
-            constant (XGBoost's base_score) and by rounding; None if the walker does not support the
-            trees.
-        why_not: reason why the walker does not support the trees, or "".
+            constant (XGBoost's base_score) and by rounding; None for a linear model.
         count: number of trees, excluding a linear start.
         gain: float64[d], total gain of the splits by each feature, as the engine computes it.
         splits: int64[d], number of splits by each feature.
@@ -42,7 +40,6 @@ class Trees:
     """
 
     forest: Forest | None
-    why_not: str
     count: int
     gain: Float64Array
     splits: Int64Array
@@ -63,7 +60,6 @@ class Trees:
         n_features: int,
         *,
         start: Mapping[int, Curve] | None = None,
-        linear_features: Sequence[Int64Array] = (),
         double: bool = False,
     ) -> Trees:
         """Summarise all trees and their linear start.
@@ -71,27 +67,16 @@ class Trees:
         Args:
             gain: float64[M], gain of each node.
             start: functions of the linear start, by feature.
-            linear_features: features of the linear leaves of each tree that has them.
         """
         is_counted = gain > 0.0  # the engines do not count forced splits without gain
         feature = forest.feature[is_counted]
         start_features = np.array(list(start or ()), np.int64)
-        used: list[Array] = [forest.feature, start_features, *linear_features]
+        used = np.unique(np.concatenate([forest.feature, start_features])).astype(np.int64)
         if start:
             forest = replace(forest, start=Curves.from_pairs(list(start.items())))
-        scorable: Forest | None = forest
-        why_not = ""
-        if linear_features:
-            scorable, why_not = None, "linear models in the leaves"
-        return cls(
-            forest=scorable,
-            why_not=why_not,
-            count=forest.roots.size,
-            gain=np.bincount(feature, gain[is_counted], n_features).astype(np.float64),
-            splits=np.bincount(feature, minlength=n_features).astype(np.int64),
-            used=np.unique(np.concatenate(used)).astype(np.int64),
-            double=double,
-        )
+        total_gain = np.bincount(feature, gain[is_counted], n_features).astype(np.float64)
+        splits = np.bincount(feature, minlength=n_features).astype(np.int64)
+        return cls(forest, forest.roots.size, total_gain, splits, used, double)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,21 +164,19 @@ class LinearStart:
     curves: Mapping[int, Curve]
 
 
-class ModelFormat(Protocol):
+class ModelFormat:
     """Base class of an engine's model files.
 
     Attributes:
         title: description of the format in messages.
-        averages: whether `merge` can average models.
     """
 
     name: str
     title: str
-    averages: bool = True
 
     def recognises(self, body: bytes) -> bool:
         """Return True if the first bytes of a file are those of this format."""
-        ...
+        raise NotImplementedError
 
     def parse(self, body: bytes) -> Any:
         """Parse and check a file, without executing anything or trusting the sizes in it.
@@ -201,11 +184,11 @@ class ModelFormat(Protocol):
         Raises:
             ModelError: the engine would not load the file, or would read beyond its memory.
         """
-        ...
+        raise NotImplementedError
 
     def trees(self, model: Any, n_features: int) -> Trees:
         """Return the trees of a parsed model."""
-        ...
+        raise NotImplementedError
 
     def served(self, model: Any) -> ServedTrees:
         """Return the trees of a parsed model for export, or raise ModelError if scores are not sums
@@ -217,13 +200,11 @@ class ModelFormat(Protocol):
         """Return a model file that scores a missing value of feature i as values[i], unless that is
         NaN.
         """
-        raise ModelError(f"models of {self.name} cannot have fill values")
+        raise NotImplementedError
 
-    def merge(self, models: Sequence[Any], weights: Sequence[float] | None = None) -> bytes:
-        """Return a model file whose scores are the weighted sum of the scores of parsed models.
-
-        Args:
-            weights: weight of each model, > 0; None for the mean.
+    def merge(self, models: Sequence[Any], weights: Sequence[float]) -> bytes:
+        """Return a model file whose scores are the sum of the scores of parsed models, each times
+        its weight, > 0.
         """
         raise ModelError(f"models of {self.name} cannot be averaged")
 
@@ -231,7 +212,7 @@ class ModelFormat(Protocol):
         """Return the value of each leaf of each grown tree, indexed as the leaves that
         `Booster.predict` returns.
         """
-        raise ModelError(f"models of {self.name} have no leaves")
+        raise NotImplementedError
 
     def with_leaves(
         self, model: Any, values: Sequence[Float64Array], start: Mapping[int, Curve] | None = None
@@ -241,17 +222,7 @@ class ModelFormat(Protocol):
         Args:
             start: the linear start of the result; None keeps that of the model.
         """
-        raise ModelError(f"models of {self.name} have no leaves")
-
-    def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
-        """Return the same model with more features.
-
-        Args:
-            body: file that the engine wrote, without categories or parameters of single features.
-            columns: new column of each feature, ascending.
-            names: names of all features, as `engine_names` returns them.
-        """
-        raise ModelError(f"the features of a {self.name} model cannot change")
+        raise NotImplementedError
 
     def stamp(self, body: bytes) -> bytes:
         """Return the same model with additions that other programs require."""
@@ -277,32 +248,6 @@ def read_json(body: bytes) -> Any:
 def write_json(document: Any) -> bytes:
     """Write JSON without Unicode escapes, because XGBoost's reader does not decode them."""
     return json.dumps(document, ensure_ascii=False).encode("utf-8", "backslashreplace")
-
-
-def reals(
-    values: Any, list_name: str, length: int, *, largest: float | None = None
-) -> Float64Array:
-    """Convert a list of JSON numbers to float64[length].
-
-    Args:
-        list_name: name of the list in messages.
-        largest: largest allowed magnitude; None for any number, including NaN and infinity.
-    """
-    if not isinstance(values, list) or len(values) != length:
-        count = len(values) if isinstance(values, list) else "no"
-        raise ModelError(f"{list_name} has {count} entries, but needs {length}")
-    refuse(
-        not set(map(type, values)) <= {int, float}, f"{list_name} has an entry that is not a number"
-    )
-    try:
-        numbers = np.array(values, dtype=np.float64)
-    except OverflowError:
-        raise ModelError(f"{list_name} has an entry too large for a float64") from None
-    refuse(
-        largest is not None and not np.all(np.abs(numbers) <= largest),
-        f"{list_name} has an entry that is not finite",
-    )
-    return numbers
 
 
 def engine_names(names: Sequence[str]) -> tuple[str, ...]:
@@ -338,7 +283,7 @@ def depths(parent: Int64Array) -> Int64Array:
 
 # A step function of one feature is a tree whose first split is below all numbers and sends missing
 # values to a leaf. No grown tree has such a split without gain, so it identifies a start.
-NOTHING = replace(Curve(np.zeros(0), np.array([0.0]), 0.0), documents=np.ones(2))
+NOTHING = Curve(np.zeros(0), np.zeros(1), 0.0, documents=np.ones(2))
 """The function that is 0 everywhere."""
 
 
@@ -359,50 +304,37 @@ class StepTree:
     Args:
         bounds: thresholds of all nodes but the first; values up to the bound go left.
         left, right: children of each node, as node numbers or ~leaf, where parents come first.
-        leaf, documents: value of each leaf, and its number of documents, at least 1 because
-            TreeSHAP divides by it.
-        node, below: mean value of the documents below each node, and their number.
+        value, documents: mean value of the documents below each node, and their number, and then
+            those of the leaves from the last to the first, so that ~leaf is the index of a leaf. A
+            leaf has at least 1 document, because TreeSHAP divides by it.
     """
 
     bounds: list[float]
     left: list[int]
     right: list[int]
-    leaf: list[float]
+    value: list[float]
     documents: list[int]
-    node: list[float]
-    below: list[int]
 
     @classmethod
     def from_curve(cls, curve: Curve) -> StepTree:
         """Return a balanced tree of the curve's steps, with the means and counts of its nodes."""
         assert curve.documents is not None
-        splits = balance_steps(curve.bounds)
-        left, right = splits.left, splits.right
-        leaf = [float(curve.missing), *curve.constant.tolist()]
-        documents = np.maximum(1, np.rint(np.roll(curve.documents, 1))).astype(np.int64).tolist()
+        bounds, left, right = balance_steps(curve.bounds)
+        value = [0.0] * len(left) + [*curve.constant[::-1].tolist(), float(curve.missing)]
+        leaf_documents = np.maximum(1, np.rint(np.roll(curve.documents, 1)))[::-1]
+        documents = [0] * len(left) + leaf_documents.astype(np.int64).tolist()
         # Compute the means of the nodes from the leaves up.
-        node, n_below = [0.0] * len(left), [0] * len(left)
-        for i in reversed(range(len(left))):
-            for child in (left[i], right[i]):
-                count = documents[~child] if child < 0 else n_below[child]
-                value = leaf[~child] if child < 0 else node[child]
-                n_below[i] += count
-                node[i] += count * (value - node[i]) / n_below[i]
-        return cls(splits.bounds, left, right, leaf, documents, node, n_below)
+        for node in reversed(range(len(left))):
+            for child in (left[node], right[node]):
+                documents[node] += documents[child]
+                value[node] += documents[child] * (value[child] - value[node]) / documents[node]
+        return cls(bounds, left, right, value, documents)
 
 
-class StepSplits(NamedTuple):
-    """The thresholds of all nodes but the first, and the children of each node, as node numbers or
-    ~leaf.
+def balance_steps(ends: Float64Array) -> tuple[list[float], list[int], list[int]]:
+    """Return the nodes that separate missing values and the pieces between ends: the thresholds of
+    all nodes but the first, and the children of each node, as node numbers or ~leaf.
     """
-
-    bounds: list[float]
-    left: list[int]
-    right: list[int]
-
-
-def balance_steps(ends: Float64Array) -> StepSplits:
-    """Return the nodes that separate missing values and the pieces between ends."""
     bounds, left, right, thresholds = list[float](), [~0], [0], ends.tolist()
 
     def add_node(first: int, last: int) -> int:
@@ -418,14 +350,7 @@ def balance_steps(ends: Float64Array) -> StepSplits:
         return node
 
     right[0] = add_node(0, len(thresholds))
-    return StepSplits(bounds, left, right)
-
-
-def parts_of(models: int, weights: Sequence[float] | None) -> list[float]:
-    """Return the divisor of each model, which is the number of models or the reciprocal of the
-    model's weight.
-    """
-    return [float(models)] * models if weights is None else [1.0 / weight for weight in weights]
+    return bounds, left, right
 
 
 def by_feature(curves: Iterable[tuple[int, Curve]]) -> dict[int, Curve]:
@@ -449,18 +374,14 @@ def filled_start(start: Mapping[int, Curve], values: Float64Array) -> dict[int, 
 
 
 def sum_of_starts(
-    starts: Sequence[Mapping[int, Curve]], weights: Sequence[float] | None = None
+    starts: Sequence[Mapping[int, Curve]], weights: Sequence[float]
 ) -> dict[int, Curve]:
-    """Return the weighted sum of linear starts, or their mean if there are no weights."""
-    shares = [1.0 / len(starts)] * len(starts) if weights is None else list(weights)
+    """Return the weighted sum of linear starts."""
     sums = {}
     for feature in sorted({feature for start in starts for feature in start}):
-        curves_and_shares = [
-            (start[feature], share)
-            for start, share in zip(starts, shares, strict=True)
-            if feature in start
-        ]
-        sums[feature] = combined(*map(list, zip(*curves_and_shares, strict=True)))
+        having = [i for i, start in enumerate(starts) if feature in start]
+        curves = [starts[i][feature] for i in having]
+        sums[feature] = combined(curves, [weights[i] for i in having])
     return sums
 
 

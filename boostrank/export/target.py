@@ -212,7 +212,6 @@ class TargetSpec:
         if engine not in ("", self.engine):
             yield from self._object_to_engine(engine)
         unserved = {
-            "linear_tree": params.get("linear_tree"),
             "boosting=rf": params.get("boosting") in ("rf", "random_forest"),
             "zero_as_missing": params.get("zero_as_missing") and not self.zeros,
         }

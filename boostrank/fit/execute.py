@@ -1,18 +1,13 @@
-"""Execution of a plan: a single training or folds, on the features that occur, within the limit of
-trees.
-"""
+"""Execution of a plan: a single training or folds, within the limit of trees."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
 
-from boostrank.core.errors import TrainingError
-from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.trees import engine_names
 from boostrank.fit.folds import FoldEnded, train_folds
-from boostrank.fit.plan import Plan, convert_sets
+from boostrank.fit.plan import Plan
 from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.run import run
 from boostrank.model.averaging import limit_trees
@@ -25,16 +20,7 @@ def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
     for callback in plan.options.callbacks or ():
         if hasattr(callback, "planned"):
             callback.planned(plan)
-    data, columns = plan.train_set, used_columns(plan)
-    if columns is not None:
-        plan = _narrow(plan, columns)
-    try:
-        model = train_folds(plan, fold_ended) if plan.preset.folds else _train_once(plan)
-    except TrainingError as error:
-        if columns is not None and error.model is not None:
-            error.model = _widen(error.model, data, columns)
-        raise
-    return model if columns is None else _widen(model, data, columns)
+    return train_folds(plan, fold_ended) if plan.preset.folds else _train_once(plan)
 
 
 def _train_once(plan: Plan) -> RankingModel:
@@ -49,49 +35,3 @@ def _train_once(plan: Plan) -> RankingModel:
         joined = reduce(RankingDataset.join, sets, training.train_set)
         model = renew_leaves(model, replace(training, train_set=joined, valid=()))
     return model if training.tree_limit is None else limit_trees(model, training.tree_limit)
-
-
-# Wide sparse data: train without features that never occur, and restore them in the model.
-
-
-def used_columns(plan: Plan) -> Int64Array | None:
-    """Return the columns that occur in the training set, in ascending order, or None if training
-    keeps all columns.
-
-    Training keeps all columns if most occur, or if a parameter, a model or a column within queries
-    refers to columns.
-    """
-    data, engine, columns = plan.train_set, plan.engine, plan.trainings[0].columns
-    if data.categories or columns.kinds or plan.init_model is not None or not engine.grows_trees:
-        return None
-    if not plan.collective.is_alone:  # the rows of other workers may have other columns
-        return None
-    of_features = (
-        engine.params.resolve_names(plan.settings.params).keys() & engine.params.of_features
-    )
-    return None if of_features else data.occurring_columns
-
-
-def _narrow(plan: Plan, columns: Int64Array) -> Plan:
-    names = tuple(plan.train_set.feature_names[i] for i in columns.tolist())
-
-    def narrow(data: RankingDataset) -> RankingDataset:
-        return replace(data, features=data.features[:, columns], feature_names=names)
-
-    train_set, valid = convert_sets(plan.train_set, plan.valid, narrow)
-    return plan.with_trainings(train_set=train_set, valid=valid)
-
-
-def _widen(model: RankingModel, data: RankingDataset, columns: Int64Array) -> RankingModel:
-    """Convert a model that was trained on some columns to all features in a data set."""
-    engine = model._engine
-    body = engine.format.widened(
-        model._booster.to_bytes(), columns.tolist(), engine_names(data.feature_names)
-    )
-    of_all = {
-        "features": data.n_features,
-        "feature_names": list(data.feature_names),
-        "fingerprint": data.fingerprint,
-    }
-    info = model.info | {"data": {**(model.info.data or {}), **of_all}}
-    return model.altered(booster=engine.load(body), info=info)

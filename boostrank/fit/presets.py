@@ -159,7 +159,7 @@ def choose_preset(plan: Plan) -> Preset:
 def _check_folds(plan: Plan) -> None:
     """Raise an error if training cannot be stopped early, averaged or split into folds."""
     engine = plan.engine
-    if not engine.format.averages:
+    if not engine.grows_trees:
         raise ParameterError(
             f"folds: models of {engine.name} cannot be averaged: use quality='plain', no folds"
         )

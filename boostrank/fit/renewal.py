@@ -41,7 +41,6 @@ _CHANGES_LEAVES = (
     "reg_alpha",
     "max_delta_step",
     "path_smooth",
-    "linear_tree",
     "monotone_constraints",
 )
 """Parameters with which a leaf has another value than the equation gives."""

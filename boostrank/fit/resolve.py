@@ -153,9 +153,9 @@ def _fill(plan: Plan) -> Plan:
             "fill and columns within queries cannot be used together: fill the data before training"
         )
     params = plan.engine.params.resolve_names(plan.settings.params)
-    unfit = [name for name in ("zero_as_missing", "linear_tree") if params.get(name)]
-    if unfit or not plan.engine.grows_trees:
-        raise ParameterError(f"fill is not available with {', '.join(unfit) or plan.engine.name}")
+    if params.get("zero_as_missing") or not plan.engine.grows_trees:
+        unfit = "zero_as_missing" if params.get("zero_as_missing") else plan.engine.name
+        raise ParameterError(f"fill is not available with {unfit}")
     if data.on_disk:
         raise DataError("fill needs rows in memory: use --route memory, or fill the files")
     fill = dict(before or {}) if requested is None else find_fills(requested, data)

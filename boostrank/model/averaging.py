@@ -37,7 +37,7 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
 
     Raises:
         ParameterError: if there are no models, models are incompatible, or weights are invalid.
-        ModelError: if trees cannot be added (LightGBM's random forests, XGBoost's dart, linear
+        ModelError: if trees cannot be added (LightGBM's random forests, linear
             models).
 
     Example:
@@ -74,7 +74,8 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
             raise ParameterError("the models encode categories differently")
     engine = get_backend(first_model.backend)
     parsed = [engine.format.parse(model.to_bytes()) for model in models]
-    booster = engine.load(engine.format.merge(parsed, weights)).finished({})
+    shares = [1.0 / len(models)] * len(models) if weights is None else weights
+    booster = engine.load(engine.format.merge(parsed, shares)).finished({})
     origins: list[dict[str, Any]] = []
     for i, model in enumerate(models):
         origin = {

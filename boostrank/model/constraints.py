@@ -25,10 +25,7 @@ def broken(engine: Backend, booster: Booster, params: ParamValues) -> str | None
         return None
     trees = engine.format.trees(engine.format.parse(booster.to_bytes()), len(names))
     if trees.forest is None:
-        # A linear leaf uses only the features on its path, so that groups hold.
-        if not limits.direction.any():
-            return None
-        return f"constraints on features cannot be checked for {trees.why_not}"
+        return None
     feature = first_break(trees, limits.direction)
     if feature is not None:
         return f"scores can violate monotone_constraints of {names[feature]!r}"

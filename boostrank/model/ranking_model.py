@@ -363,7 +363,7 @@ class RankingModel:
             those of their source feature.
 
         Raises:
-            ModelError: if the engine does not support contributions (LightGBM for linear trees).
+            ModelError: if the engine does not support contributions.
         """
         return self.predict(data, pred_contrib=True, **options)
 

@@ -69,9 +69,7 @@ def walker_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: 
         ModelError: the walker does not reproduce the engine's scores on these data.
     """
     if trees.forest is None:
-        raise ModelError(
-            f"the trees cannot be scored without the engine: they have {trees.why_not}"
-        )
+        raise ModelError("the trees cannot be scored without the engine: a linear model has none")
     rows = DenseRows(data, trees.used, model.absent_is_missing)
     walker = Walker(trees.forest, trees.used)
     sample = rows[: min(_COMPARED, data.n_documents)]

@@ -100,14 +100,12 @@ def ours(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
         "lightgbm-frame.txt": lambda: train(rows=frame, min_data_per_group=5),
         "lightgbm-letters.txt": lambda: train(rows=letters, min_data_per_group=5),
         "lightgbm-dart.txt": lambda: train(boosting="dart", drop_rate=0.5),
-        "lightgbm-linear-trees.txt": lambda: train("lightgbm:lambdarank", linear_tree=True),
         "lightgbm-average.txt": lambda: average("lightgbm"),
         "xgboost.json": lambda: train(backend="xgboost"),
         "xgboost-start.json": lambda: train("auto", backend="xgboost"),
         "xgboost-categories.json": lambda: train(backend="xgboost", categorical_feature=[CODES]),
         "xgboost-frame.json": lambda: train(backend="xgboost", rows=frame),
         "xgboost-letters.json": lambda: train(backend="xgboost", rows=letters),
-        "xgboost-dart.json": lambda: train(backend="xgboost", booster="dart", rate_drop=0.5),
         "xgboost-average.json": lambda: average("xgboost"),
         "linear.json": lambda: boostrank.train(
             {"objective": "lambdarank"}, data, ROUNDS, backend="linear"
@@ -148,7 +146,6 @@ def theirs(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
         "bare-xgboost-categories.json": lambda: bare_xgboost(X, y, categories=True),
         "bare-xgboost-frame.json": lambda: bare_xgboost(name_columns(X), y, categories=True),
         "bare-xgboost-letters.json": lambda: bare_xgboost(lettered(X), y, categories=True),
-        "bare-xgboost-dart.json": lambda: bare_xgboost(X, y, booster="dart", rate_drop=0.5),
         "bare-xgboost.ubj": lambda: bare_xgboost(X, y),
     }
 

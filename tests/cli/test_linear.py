@@ -86,9 +86,6 @@ def test_options_that_a_linear_model_cannot_take_are_refused(
     assert "rows in memory" in refused("--backend", "linear", "--route", "bins")
     assert "no checkpoint" in refused("--backend", "linear", "--checkpoint-every", 5)
     assert "'num_leaves'" in refused("--backend", "linear", "--num-leaves", 7)
-    assert "a model of booster=dart" in refused(
-        "--start", "linear", "--backend", "xgboost", "--param", "booster=dart", "--quality", "quick"
-    )
     assert "--start" in refused("--start", linear)
 
 

@@ -18,7 +18,6 @@ from boostrank.checking.user_file import template_text
 from boostrank.core.errors import (
     BoostrankError,
     DataError,
-    DataWarning,
     InputError,
     ParameterError,
     TrainingError,
@@ -200,10 +199,6 @@ def test_a_model_with_a_start_is_continued_and_kept_by_checkpoints(
 
 def test_what_no_start_can_be_made_of_is_said_or_refused(cluster: Any, data: Path) -> None:
     shards = [data / "s0.txt"]
-    with pytest.warns(DataWarning, match="booster=dart"):
-        assert not starts(train(cluster, AUTO | {"booster": "dart"}, shards, 1))
-    with pytest.raises(ParameterError, match="booster=dart"):
-        train(cluster, AUTO | {"booster": "dart"}, shards, 1, start="linear")
     with pytest.raises(ParameterError, match=r"start='m.json'"):
         train(cluster, AUTO, shards, 1, start="m.json")
     train_set, _ = sets(data)

@@ -201,18 +201,13 @@ def test_early_stopping_goes_back_to_the_best_round(data: Any, tmp_path: Path) -
         again.predict(valid, num_iteration=1)
 
 
-def test_a_model_goes_on_from_another(data: Any) -> None:
-    train = data[0]
-    params = {"objective": "approx-ndcg", "optimizer": "lbfgs", "toward": "zero"}
+def test_a_model_is_not_continued(data: Any) -> None:
+    train, params = data[0], {"objective": "approx-ndcg"}
     first = boostrank.train(params, train, 3, backend="linear")
-    both = boostrank.train(params, train, 3, init_model=first, valid_sets=[train], backend="linear")
-    assert both.best_iteration == 6
-    np.testing.assert_array_equal(both.predict(train, num_iteration=3), first.predict(train))
-    with pytest.raises(ParameterError, match="scaling"):
-        boostrank.train({**params, "scaling": "none"}, train, 1, init_model=first, backend="linear")
     trees = boostrank.train({"num_leaves": 4, "verbosity": -1}, train, 1)
-    with pytest.raises(ParameterError, match="cannot be continued"):
-        boostrank.train(params, train, 1, init_model=trees, backend="linear")
+    for model in (first, trees):
+        with pytest.raises(ParameterError, match="cannot be continued"):
+            boostrank.train(params, train, 1, init_model=model, backend="linear")
 
 
 # Features
@@ -328,7 +323,7 @@ def test_a_damaged_file_is_refused_with_words(trained: Any) -> None:
         with pytest.raises(ModelError):
             LINEAR.parse(bad)
     for word in (b"Infinity", b"1e999"):
-        with pytest.raises(ModelError, match=r"number|finite"):
+        with pytest.raises(ModelError, match="intercept"):
             LINEAR.parse(
                 json.dumps({**document, "intercept": 0.5})
                 .encode()

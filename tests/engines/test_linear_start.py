@@ -230,21 +230,6 @@ def test_every_node_of_a_start_counts_its_documents(boosted: Any, start_data: An
         )  # a leaf of none counts one
 
 
-def test_linear_leaves_of_lightgbm_are_no_start(start_data: Any) -> None:
-    for least, leaves in ((10_000, 31), (20, 3)):
-        params = {
-            "linear_tree": True,
-            "objective": "l2",
-            "verbosity": -1,
-            "min_data_in_leaf": least,
-            "num_leaves": leaves,
-        }
-        rows = lgb.Dataset(
-            np.nan_to_num(start_data[0].features), start_data[0].labels, params=params
-        )
-        assert count_start_trees(lgb.train(params, rows, 2).model_to_string()) == 0
-
-
 def test_start_linear_trains_one_first(start_data: Any) -> None:
     train, valid = start_data
     model = boostrank.train(

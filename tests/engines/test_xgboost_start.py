@@ -12,7 +12,7 @@ import xgboost as xgb
 from scipy import sparse
 
 import boostrank
-from boostrank.core.errors import DataWarning, ModelError, ParameterError
+from boostrank.core.errors import ModelError
 from boostrank.engines import parse_model
 from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.fit.start.cross_fit import cross_fitted
@@ -39,9 +39,7 @@ def test_the_score_is_that_of_the_start_and_the_trees_which_are_grown_from_it(
     assert boosted.booster.num_boosted_rounds() == 6 + model.start_trees
     # The trees alone, added to the curves, give the scores.
     trees = xgb.Booster()
-    trees.load_model(
-        bytearray(model.with_trees({}, model.forest["trees"][model.start_trees :], model.ends))
-    )
+    trees.load_model(bytearray(model.with_trees({}, model.grown_trees)))
     start = (
         Curves.from_pairs(list(cross_fit.start.curves.items()))
         .values(start_data[1].features)
@@ -64,20 +62,11 @@ def test_the_score_is_that_of_the_start_and_the_trees_which_are_grown_from_it(
     np.testing.assert_array_equal(seen[0].ravel(), expected.astype(np.float32))
 
 
-def test_auto_has_a_start_and_says_where_it_cannot(start_data: Any) -> None:
+def test_auto_has_a_start(start_data: Any) -> None:
     assert "start" in boostrank.train({}, start_data[0], 1, backend="xgboost").info
     assert (
         "start" not in boostrank.train({}, start_data[0], 1, backend="xgboost", start="none").info
     )
-    with pytest.warns(DataWarning, match=r"linear start .*booster=dart"):
-        assert (
-            "start"
-            not in boostrank.train({"booster": "dart"}, start_data[0], 1, backend="xgboost").info
-        )
-    with pytest.raises(ParameterError, match="booster=dart"):
-        boostrank.train(
-            {**TREES, "booster": "dart"}, start_data[0], 1, start="linear", backend="xgboost"
-        )
 
 
 def walked(node: dict[str, Any], row: np.ndarray) -> np.float32:
@@ -167,7 +156,7 @@ def test_a_start_whose_trees_are_no_rounds_is_refused(boosted: Any) -> None:
     document = json.loads(boosted.to_bytes())
     forest = document["learner"]["gradient_booster"]["model"]
     forest["iteration_indptr"] = [0, *forest["iteration_indptr"][3:]]
-    with pytest.raises(ModelError, match=r"6 trees .*linear start .*round"):
+    with pytest.raises(ModelError, match=r"rounds of one tree"):
         parse_model(json.dumps(document).encode())
 
 
@@ -179,9 +168,9 @@ def test_steps_are_read_as_they_were_written() -> None:
         bounds = between(values[: 2 * size : 2], values[1 : 2 * size + 1 : 2])
         levels = rng.normal(size=size + 1).astype(np.float32).astype(np.float64)
         curve = Curve(bounds, levels, 0.25, rng.integers(1, 9, size + 2).astype(np.float64))
-        body = model.with_trees({1: curve}, model.forest["trees"], model.ends)
+        body = model.with_trees({1: curve}, model.forest["trees"])
         again = parse_model(body)
-        assert (again.start_trees, again.ends) == (1, model.ends)
+        assert again.start_trees == 1
         (read_curve,) = again.start.values()
         for name in ("bounds", "constant", "documents"):
             np.testing.assert_array_equal(getattr(read_curve, name), getattr(curve, name))

@@ -126,7 +126,7 @@ def example(kind: str) -> Example:
         if start == "start":
             first = boostrank.train(TREES, data, 1, backend=engine, start="linear")
             grown, curves = XGBOOST.parse(body), XGBOOST.parse(first.to_bytes()).start
-            body = grown.with_trees(curves, grown.forest["trees"], grown.ends)
+            body = grown.with_trees(curves, grown.forest["trees"])
         model = RankingModel(get_backend(engine).load(body))
     format = get_backend(engine).format
     body = format.stamp(model.to_bytes())

@@ -113,12 +113,6 @@ def test_one_model_is_its_own_average(data: RankingDataset) -> None:
     np.testing.assert_array_equal(average([model]).predict(data), model.predict(data))
 
 
-def test_linear_leaves_are_averaged_too(data: RankingDataset) -> None:
-    parts = models(data, "lightgbm", (3, 4), linear_tree=True)
-    mean = np.mean([model.predict(data) for model in parts], axis=0)
-    np.testing.assert_allclose(average(parts).predict(data), mean, atol=1e-9)
-
-
 def test_linear_starts_become_one(data: RankingDataset) -> None:
     parts = [
         *(
@@ -153,5 +147,3 @@ def test_models_that_cannot_be_averaged_are_refused(data: RankingDataset, tmp_pa
     other = models(data, "xgboost", (2,))
     with pytest.raises(ParameterError, match=r"averaged .*lightgbm"):
         average([model, *other])
-    with pytest.raises(ModelError, match="dart"):
-        average(models(data, "xgboost", (2,), booster="dart", rate_drop=0.5))

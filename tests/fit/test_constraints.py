@@ -160,9 +160,7 @@ def test_other_methods_of_lightgbm_hold_or_a_line_says_that_they_do_not(method: 
     assert lines or method == "intermediate"
 
 
-@pytest.mark.parametrize(
-    "params", [{"linear_tree": True}, {"quant_train_renew_leaf": True}], ids=str
-)
+@pytest.mark.parametrize("params", [{"quant_train_renew_leaf": True}], ids=str)
 def test_parameters_of_lightgbm_that_break_constraints_are_refused(data: Any, params: Any) -> None:
     with pytest.raises(ParameterError, match=f"monotone_constraints .*{next(iter(params))}"):
         trained(data, "lightgbm", monotone_constraints=[1] * 6, **params)

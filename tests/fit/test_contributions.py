@@ -10,7 +10,6 @@ import pytest
 from scipy import sparse
 
 import boostrank
-from boostrank.core.errors import ModelError
 from boostrank.data.dataset import RankingDataset
 from boostrank.reporting import why
 from tests.fit.conftest import BACKENDS, FAST, TREES, make_dataset, make_rough_dataset
@@ -117,9 +116,3 @@ def test_shap_adds_up_to_the_score(backend: str, start: str, kind: str, sets: An
         np.testing.assert_allclose(
             values, ranker.contributions(rows)[:, :-1], rtol=0, atol=2 * size
         )
-
-
-def test_linear_leaves_that_were_grown_have_none(sets: Any) -> None:
-    grown = boostrank.train({**TREES["lightgbm"], "linear_tree": True}, sets[0], 3, start="linear")
-    with pytest.raises(ModelError, match="cannot compute contributions"):
-        grown.contributions(sets[1])

@@ -224,12 +224,8 @@ def test_a_training_of_folds_can_end_after_a_fold(data: RankingDataset) -> None:
     assert average.best_iteration == sum(average.info["folds"]["rounds"])
 
 
-@pytest.mark.parametrize(
-    ("backend", "params", "trained"),
-    [("linear", {}, 0), ("xgboost", {"booster": "dart", "rate_drop": 0.5}, 1)],
-)
 def test_folds_that_cannot_be_averaged_are_refused_before_all_are_trained(
-    data: RankingDataset, backend: str, params: dict[str, Any], trained: int
+    data: RankingDataset,
 ) -> None:
     begun: list[int] = []
 
@@ -239,14 +235,14 @@ def test_folds_that_cannot_be_averaged_are_refused_before_all_are_trained(
 
     with pytest.raises(InputError, match="averaged"):
         train(
-            {"objective": "sdcg", **params},
+            {"objective": "sdcg"},
             data,
             2,
             folds=5,
-            backend=backend,
+            backend="linear",
             callbacks=[count_begun],
         )
-    assert begun == [0] * trained
+    assert begun == []
 
 
 def test_more_folds_than_queries_are_refused(data: RankingDataset) -> None:

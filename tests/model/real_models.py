@@ -88,10 +88,6 @@ def lightgbm_models() -> dict[str, str]:
         "xendcg": train_lightgbm(objective="rank_xendcg"),
         "regression": train_lightgbm(objective="regression"),
         "quantile": train_lightgbm(objective="quantile", alpha=0.9),
-        "linear trees": train_lightgbm(linear_tree=True, min_data_in_leaf=30),
-        "linear and categorical": train_lightgbm(
-            linear_tree=True, dataset={"categorical_feature": [5]}
-        ),
         "sets of categories": train_lightgbm(dataset=CATEGORICAL, **many_categories),
         "one category at a time": train_lightgbm(dataset={"categorical_feature": [5]}),
         "pandas": train_lightgbm(X=frame()),
@@ -105,9 +101,6 @@ def lightgbm_models() -> dict[str, str]:
         "monotone": train_lightgbm(monotone_constraints=[1, 0, 0, -1, 0, 0]),
         "one leaf": train_lightgbm(min_gain_to_split=1e9),
         "one leaf, callable": train_lightgbm(min_gain_to_split=1e9, objective=squared_error),
-        "one linear leaf": train_lightgbm(
-            min_gain_to_split=1e9, objective="regression", linear_tree=True
-        ),
         "many leaves": train_lightgbm(num_leaves=255, min_data_in_leaf=1),
         "few bins": train_lightgbm(max_bin=5),
         "quantised": train_lightgbm(use_quantized_grad=True),
@@ -149,15 +142,12 @@ def xgboost_models() -> dict[str, bytes]:
             obj=lambda s, d: tuple(a.reshape(-1, 1) for a in squared_error(s, d)), base_score=0
         ),
         "median": train_xgboost(objective="reg:absoluteerror"),
-        "dart": train_xgboost(booster="dart", rate_drop=0.5),
         "pruned": train_xgboost(tree_method="exact", gamma=0.3, max_depth=5),
         "approx": train_xgboost(tree_method="approx", gamma=3),
         "leaf by leaf": train_xgboost(grow_policy="lossguide", max_leaves=9, max_depth=0),
         "one leaf": train_xgboost(gamma=1e9),
-        "parallel trees": train_xgboost(num_parallel_tree=3, subsample=0.5),
         "one category at a time": train_xgboost(X=frame(), max_cat_to_onehot=100),
         "sets of categories": train_xgboost(X=frame(), max_cat_to_onehot=1, max_depth=5),
-        "dart with categories": train_xgboost(X=frame(), max_cat_to_onehot=1, booster="dart"),
         "unbiased": train_xgboost(lambdarank_unbiased=True),
         "extreme": train_xgboost(eta=1e4),
     }

@@ -74,15 +74,6 @@ def test_names_that_xgboost_would_order_otherwise_or_not_hold_stay_out(
         assert names_in(body) == {0: names, 3: ("x",)}
 
 
-def test_a_booster_without_trees_of_its_own_holds_no_names() -> None:
-    document = json.loads(BODY)
-    forest = document["learner"]["gradient_booster"].pop("model")
-    document["learner"]["gradient_booster"] |= {"name": "dart", "gbtree": {"model": forest}}
-    body = json.dumps(document).encode()
-    assert with_names(body, {0: ("a",)}) == body
-    assert names_in(body) == {}
-
-
 def write_names(version: list[int], values: list[int], offsets: list[int]) -> bytes:
     document = json.loads(with_names(BODY, {2: ("a", "b")}))
     document["version"] = version

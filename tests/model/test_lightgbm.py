@@ -105,11 +105,11 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     "the root as a child": (set_entry("left_child", 1, "0"), "child is out of range"),
     "a node with two parents": (
         set_line("left_child", "1 1 3 -2 -4 -5"),
-        "a node has no parent or two parents",
+        "a node or leaf has no parent or two parents",
     ),
     "a leaf with two parents": (
         set_entry("left_child", 5, "-1"),
-        "a leaf has no parent or two parents",
+        "a node or leaf has no parent or two parents",
     ),
     "a cycle": (
         lambda t: set_line("right_child", "-2 2 1 -4 -6 -7")(
@@ -272,39 +272,10 @@ def test_fault_086_a_categorical_split_names_one_of_the_sets_of_its_tree() -> No
             check_lightgbm_text(set_entry("threshold", split, value)(text))
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "words"),
-    [
-        ("leaf_features", "0 1 2", "linear models"),
-        ("leaf_features", "6", "leaf_features is out of range"),
-        ("num_features", "1000000000 0 0 0 0 0 0", "num_features is out of range"),
-        ("num_features", "-1 1 0 0 0 0 0", "num_features is out of range"),
-        ("leaf_coeff", "inf", "leaf_coeff is not finite"),
-    ],
-)
-def test_fault_086_linear_leaves_use_features_that_are_there(
-    key: str, value: str, words: str
-) -> None:
-    with pytest.raises(ModelError, match=words):
-        check_lightgbm_text(set_line(key, value)(lightgbm_models()["linear trees"]))
-
-
-def test_a_linear_leaf_that_stands_alone_needs_all_lines_that_the_loader_asks_for() -> None:
-    # LightGBM reads them before it looks at the number of leaves, and aborts the process when one
-    # is missing.
-    text = lightgbm_models()["one linear leaf"]
-    for key in ("left_child", "threshold"):
-        with pytest.raises(ModelError, match=f"no '{key}'"):
-            check_lightgbm_text(resize_trees(re.sub(rf"(?m)^{key}=.*\n", "", text)))
-    with pytest.raises(ModelError, match=r"leaf_weight .*0 .*1"):
-        check_lightgbm_text(set_line("leaf_weight", "")(text))
-
-
-def test_linear_trees_are_no_start_though_nobody_counted_their_documents() -> None:
-    text = lightgbm_models()["linear trees"]
-    leaves = len(re.search(r"(?m)^leaf_count=(.*)$", text)[1].split(" "))
-    uncounted = LIGHTGBM.parse(set_line("leaf_count", "0" + " 0" * (leaves - 1))(text).encode())
-    assert uncounted.start_trees == LIGHTGBM.parse(text.encode()).start_trees == 0
+def test_linear_models_in_the_leaves_are_refused() -> None:
+    booster = train_lightgbm(linear_tree=True, min_data_in_leaf=30)
+    with pytest.raises(ModelError, match="tree 0 has linear models"):
+        check_lightgbm_text(booster.model_to_string())
 
 
 def test_a_multiclass_model_is_not_a_ranker() -> None:

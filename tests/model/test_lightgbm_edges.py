@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 from boostrank.core.errors import ModelError
@@ -17,7 +16,6 @@ from tests.model.lightgbm_text import make_chain, resize_trees, set_entry, set_h
 from tests.model.real_models import lightgbm_models
 
 LARGEST = 2**31 - 1
-TINY = float(np.finfo(np.float64).tiny)
 Text = Callable[[str], str]
 
 
@@ -416,30 +414,6 @@ def test_a_text_says_where_it_is_no_text() -> None:
 def test_a_tree_may_have_4096_nodes_one_below_the_other() -> None:
     LIGHTGBM.parse(make_chain(4096).encode())
     refused(LIGHTGBM.parse, make_chain(4097).encode(), "tree 0: it is deeper than 4096 nodes")
-
-
-@pytest.mark.parametrize(("key", "of"), [("leaf_const", 0), ("leaf_coeff", 0)])
-@pytest.mark.parametrize("number", [f"{TINY!r}", f"-{TINY!r}", "0", "-0.0", "0e5", "0.000"])
-def test_numbers_of_linear_leaves_have_all_their_digits_or_are_zero(
-    key: str, of: int, number: str
-) -> None:
-    model = "one linear leaf" if key == "leaf_const" else "linear trees"
-    tree = 0 if key == "leaf_const" else 1
-    text = lightgbm_models()[model]
-    words = re.search(rf"(?m)^{key}=(.*)$", text[text.index(f"Tree={tree}\n") :])[1].split()
-    for taken, leaf_number in (
-        (True, number),
-        (False, "1e-310"),
-        (False, "-4.9e-324"),
-        (False, "+0.0001e-320"),
-    ):
-        body = set_line(key, " ".join([leaf_number, *words[1:]]), tree=tree)(text).encode()
-        if taken:
-            LIGHTGBM.parse(body)
-        else:
-            refused(
-                LIGHTGBM.parse, body, f"tree {tree}: {key} has a number too close to 0 for LightGBM"
-            )
 
 
 @pytest.mark.parametrize("value", [0, 2**32 - 1])

@@ -16,7 +16,6 @@ from boostrank.core.errors import ModelError
 from boostrank.engines.lightgbm.model_text import _parse_whole
 from boostrank.engines.linear.format import LINEAR
 from boostrank.engines.trees import Leaves, sum_of_starts
-from boostrank.engines.xgboost.format import ATTRIBUTE, XGBoostModel
 from boostrank.engines.xgboost.schema import WHOLE_TYPES, CategoryNames, count_categories
 from boostrank.kernels.curves import Curve
 
@@ -72,7 +71,7 @@ def test_functions_of_trees_refuse_a_linear_model_and_a_stamp_changes_nothing() 
     with pytest.raises(ModelError, match=r"linear .*exported"):
         LINEAR.served(model)
     with pytest.raises(ModelError, match=r"linear .*averaged"):
-        LINEAR.merge([model, model])
+        LINEAR.merge([model, model], [0.5, 0.5])
     assert LINEAR.stamp(body()) == body()
 
 
@@ -84,12 +83,12 @@ def test_a_feature_counts_by_the_size_of_its_weight_and_the_intercept_not_at_all
     assert (trees.forest, trees.double) == (None, False)
 
 
-def test_several_starts_without_weights_are_their_mean() -> None:
+def test_several_starts_become_their_sum() -> None:
     first = Curve(np.zeros(0), np.array([2.0]), 3.0)
     second = Curve(np.zeros(0), np.array([0.0]), 5.0)
     third = Curve(np.zeros(0), np.array([1.0]), 0.0)
     starts = [{0: first}, {0: second, 1: third}]
-    curves = sum_of_starts(starts)
+    curves = sum_of_starts(starts, [0.5, 0.5])
     assert {j: (*c.constant, c.missing) for j, c in curves.items()} == {
         0: (1.0, 4.0),
         1: (0.5, 0.0),
@@ -97,47 +96,36 @@ def test_several_starts_without_weights_are_their_mean() -> None:
     assert sum_of_starts(starts, [2.0, -1.0])[0].missing == 1.0
 
 
-@pytest.mark.parametrize(
-    ("rounds", "ends"), [({}, [0, 1, 2, 3]), ({"iteration_indptr": [0, 1, 2, 4, 5]}, [0, 2, 3])]
-)
-def test_rounds_of_xgboost_are_counted_behind_the_trees_of_a_start(
-    rounds: dict[str, Any], ends: list[int]
-) -> None:
-    document = {"learner": {"attributes": {ATTRIBUTE: "2"}}}
-    assert XGBoostModel(document, {"trees": [{}] * 5, **rounds}, None).ends == ends
-
-
 @pytest.mark.fault(86)
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"version": 2}, "format version 2: install a newer boostrank"),
-        ({"version": 0}, "version 1 .*keys"),
-        ({"version": True}, "version 1 .*keys"),
-        ({"version": "1"}, "version 1 .*keys"),
-        ({"intercept": True}, "entry .*number"),
-        ({"weights": [1.0, True, 0.5]}, "entry .*number"),
-        ({"more": 1}, "version 1 .*keys"),
-        ({"features": {"a": 1, "b": 2, "c": 3}}, "list of names"),
-        ({"features": ["a", "b", 3]}, "list of names"),
-        ({"features": [], "weights": [], "means": [], "scales": []}, "list of names"),
+        ({"version": 2}, r"newer boostrank: .*version"),
+        ({"version": 0}, "version"),
+        ({"version": True}, "version"),
+        ({"version": "1"}, "version"),
+        ({"intercept": True}, "intercept"),
+        ({"weights": [1.0, True, 0.5]}, r"weights\[1\]"),
+        ({"more": 1}, "more"),
+        ({"features": {"a": 1, "b": 2, "c": 3}}, "features"),
+        ({"features": ["a", "b", 3]}, r"features\[2\]"),
+        ({"features": [], "weights": [], "means": [], "scales": []}, "features"),
         ({"features": ["a", "b", "a"]}, "has a name twice"),
         ({"features": ["a", "b", "\ud800"]}, "not valid Unicode"),
-        ({"rounds": 0}, "whole number from 1 to"),
-        ({"rounds": 10**9 + 1}, "whole number from 1 to"),
-        ({"rounds": True}, "whole number from 1 to"),
-        ({"rounds": 7.0}, "whole number from 1 to"),
-        ({"version": 10**30}, f"format version {str(10**30)[:20]}: install"),
-        ({"version": True, "more": 1}, "version 1 .*keys"),
-        ({"format": "boostrank linear 2"}, "linear model"),
+        ({"rounds": 0}, "rounds"),
+        ({"rounds": 10**9 + 1}, "rounds"),
+        ({"rounds": True}, "rounds"),
+        ({"rounds": 7.0}, "rounds"),
+        ({"version": 10**30}, "version"),
+        ({"format": "boostrank linear 2"}, "format"),
         ({"weights": [1.0, 2.0]}, "'weights' has 2 entries, but needs 3"),
-        ({"means": [1.0, 2.0, "x"]}, "'means' .*not a number"),
-        ({"weights": [math.inf, 0.0, 0.0]}, "'weights' .*finite"),
-        ({"scales": [math.nan, 0.0, 0.0]}, "'scales' .*finite"),
-        ({"intercept": -math.inf}, "'intercept' .*finite"),
-        ({"intercept": "0"}, "'intercept' .*not a number"),
-        ({"scaling": "letor"}, "'scaling' must be one of"),
-        ({"scales": [1.0, 1.0, -1e-300]}, "has a negative number"),
+        ({"means": [1.0, 2.0, "x"]}, r"means\[2\]"),
+        ({"weights": [math.inf, 0.0, 0.0]}, r"weights\[0\]"),
+        ({"scales": [math.nan, 0.0, 0.0]}, r"scales\[0\]"),
+        ({"intercept": -math.inf}, "intercept"),
+        ({"intercept": "0"}, "intercept"),
+        ({"scaling": "letor"}, "scaling"),
+        ({"scales": [1.0, 1.0, -1e-300]}, r"scales\[2\]"),
     ],
 )
 def test_a_file_with_something_else_in_it_is_refused(changed: dict[str, Any], words: str) -> None:

@@ -104,7 +104,7 @@ def test_fault_085_damage_without_a_sidecar_is_refused_or_harmless(
         model = form.parse(body)
         with contextlib.suppress(ModelError):  # no other error
             form.trees(model, 6)
-            form.merge([model, model])
+            form.merge([model, model], [0.5, 0.5])
 
     used = _use_all(engine, accepted, tmp_path)
     assert used > 0.8 * len(accepted), "most of what passes the check is a model that works"
@@ -126,7 +126,7 @@ def with_hostile_words(engine: str) -> list[bytes]:
     numbers.
     """
     if engine == "lightgbm":
-        return list(_in_text(lightgbm_models()["linear and categorical"]))
+        return list(_in_text(lightgbm_models()["sets of categories"]))
     return list(_in_json(json.loads(xgboost_models()["sets of categories"])))
 
 

@@ -20,7 +20,6 @@ from boostrank.engines.trees import (
     StepTree,
     balance_steps,
     just_above,
-    parts_of,
 )
 from boostrank.engines.xgboost.format import ATTRIBUTE, XGBOOST
 from boostrank.kernels.curves import LOWEST, Curve
@@ -58,7 +57,7 @@ def lightgbm_file(curves: Mapping[int, Curve]) -> bytes:
 
 def xgboost_file(curves: Mapping[int, Curve]) -> bytes:
     grown = XGBOOST.parse(xgboost_models()["rank:ndcg"])
-    return grown.with_trees(curves, grown.forest["trees"], grown.ends)
+    return grown.with_trees(curves, grown.forest["trees"])
 
 
 @pytest.mark.parametrize("name", CURVES)
@@ -118,14 +117,13 @@ def a_tree(**fields: str | None) -> Tree:
         **fields,
     }
     kept = {name: value for name, value in lines.items() if value is not None}
-    numbers = {name: int(kept[name]) for name in ("num_leaves", "num_cat", "is_linear")}
+    numbers = {name: int(kept[name]) for name in ("num_leaves", "num_cat")}
     return Tree(
         7,
         {name.encode(): value.encode() for name, value in kept.items()},
         b"\n\n",
         numbers["num_leaves"],
         numbers["num_cat"],
-        numbers["is_linear"] == 1,
     )
 
 
@@ -142,7 +140,6 @@ def a_tree(**fields: str | None) -> Tree:
         ({"threshold": "-1.0 0.5", "split_feature": "4 3"}, False),
         ({"threshold": f"0.5 {LOWEST!r}"}, False),
         ({"threshold": ""}, False),
-        ({"is_linear": "1"}, False),
     ],
 )
 def test_a_tree_of_a_start_is_known_by_what_no_tree_that_was_grown_has(
@@ -190,21 +187,21 @@ def test_an_empty_start_is_a_tree_that_adds_nothing() -> None:
 
 def test_steps_become_a_tree_whose_nodes_know_their_documents() -> None:
     tree = StepTree.from_curve(STEPS)
-    assert tree.leaf == [0.25, 0.5, -1.5, 2.0, 4.0]
-    assert tree.documents == [3, 5, 1, 7, 2]
+    assert tree.value[:3:-1] == [0.25, 0.5, -1.5, 2.0, 4.0]
+    assert tree.documents[:3:-1] == [3, 5, 1, 7, 2]
     assert (tree.bounds, tree.left, tree.right) == (
         [0.5, -1.25, 3.25],
         [~0, 2, ~1, ~3],
         [1, 3, ~2, ~4],
     )
-    assert tree.below == [18, 15, 6, 9]
+    below = tree.documents[:4]
+    assert below == [18, 15, 6, 9]
     sums = [0.75 + 2.5 - 1.5 + 14 + 8, 2.5 - 1.5 + 14 + 8, 2.5 - 1.5, 14.0 + 8]
     np.testing.assert_allclose(
-        tree.node, [total / below for total, below in zip(sums, tree.below, strict=True)]
+        tree.value[:4], [total / count for total, count in zip(sums, below, strict=True)]
     )
     empty = StepTree.from_curve(replace(TWO, documents=np.array([0.0, 0.25, 0.75])))
-    assert empty.documents == [1, 1, 1]  # TreeSHAP divides by them
-    assert empty.below == [3, 2]
+    assert empty.documents == [3, 2, 1, 1, 1]  # TreeSHAP divides by them
 
 
 @pytest.mark.parametrize("ends", [0, 1, 2, 3, 4, 7, 8, 100])
@@ -228,11 +225,6 @@ def test_bounds_lie_a_quarter_of_the_way_to_the_next_number() -> None:
     bounds = just_above(numbers)
     assert bounds.dtype == np.float64
     np.testing.assert_allclose((bounds - numbers) / (after - numbers), 0.25)
-
-
-def test_models_are_divided_by_their_number_or_by_one_over_their_weights() -> None:
-    assert parts_of(3, None) == [3.0, 3.0, 3.0]
-    assert parts_of(2, [0.5, 4.0]) == [2.0, 0.25]
 
 
 # XGBoost
@@ -299,7 +291,6 @@ def test_a_start_keeps_its_documents_and_rounds_count_behind_it() -> None:
     body = xgboost_file({1: TWO, 2: LEVEL})
     model = XGBOOST.parse(body)
     assert model.start_trees == 2
-    assert model.ends == [0, 1, 2, 3, 4]
     for start, curve in zip(model.start.values(), (TWO, LEVEL), strict=True):
         assert (start.missing, start.documents.tolist()) == (
             curve.missing,

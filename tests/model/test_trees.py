@@ -166,24 +166,12 @@ def test_gain_of_a_feature_is_that_of_its_splits() -> None:
     assert LIGHTGBM.trees(free, 6).used.tolist() == trees.used.tolist()
 
 
-def test_linear_leaves_are_not_walked_and_their_features_count_as_used() -> None:
-    model = LIGHTGBM.parse(lightgbm_models()["linear trees"].encode())
-    trees = LIGHTGBM.trees(model, 6)
-    assert (trees.forest, trees.why_not) == (None, "linear models in the leaves")
-    used = {
-        int(word)
-        for tree in model.trees
-        for key in (b"split_feature", b"leaf_features")
-        for word in tree.words(key)
-    }
-    assert trees.used.tolist() == sorted(used)
-    with pytest.raises(ModelError, match="linear models"):
-        LIGHTGBM.served(model)
+def test_a_random_forest_is_neither_exported_nor_averaged() -> None:
     forest = LIGHTGBM.parse(lightgbm_models()["random forest"].encode())
     with pytest.raises(ModelError, match="random forest"):
         LIGHTGBM.served(forest)
     with pytest.raises(ModelError, match=r"random forest .*averaged"):
-        LIGHTGBM.merge([forest])
+        LIGHTGBM.merge([forest], [1.0])
 
 
 def test_documents_that_nobody_counted_are_none() -> None:
@@ -198,8 +186,7 @@ def test_documents_that_nobody_counted_are_none() -> None:
     np.testing.assert_array_equal(counted.value, served.forest.value)
     assert counted.tree.tolist() == np.repeat(np.arange(4), 7).tolist()
     assert counted.count.reshape(4, 7).sum(axis=1).tolist() == [400.0] * 4
-    for name in ("random forest", "linear trees"):
-        assert read_leaves(lightgbm_models()[name].encode()) is None
+    assert read_leaves(lightgbm_models()["random forest"].encode()) is None
 
 
 def test_an_average_divides_what_is_in_units_of_the_score() -> None:
@@ -250,7 +237,6 @@ def test_xgboosts_trees_are_put_one_after_another(name: str) -> None:
     served = XGBOOST.served(model)
     forest, node, leaf, of_set = served.forest, 0, 0, 0
     for number, tree in enumerate(model.forest["trees"]):
-        weight = 1.0 if model.weights is None else model.weights[number]
         sets = dict(zip(tree.get("categories_nodes", []), range(99), strict=False))
         left, right = tree["left_children"], tree["right_children"]
         # Nodes that the root leads to: pruned ones stay in the file.
@@ -284,7 +270,7 @@ def test_xgboosts_trees_are_put_one_after_another(name: str) -> None:
                 assert forest.threshold[at] == np.nextafter(condition, np.float32(-np.inf))
         # Leaves, weighted as dart weights its trees.
         for i in leaves:
-            value = np.float32(tree["split_conditions"][i]) * np.float32(weight)
+            value = np.float32(tree["split_conditions"][i])
             assert forest.value[~position[i]] == value
             assert served.leaf_count[~position[i]] == tree["sum_hessian"][i]
         node, leaf, of_set = node + len(inner), leaf + len(leaves), of_set + len(sets)
@@ -321,7 +307,7 @@ def test_nothing_is_left_of_what_is_below_all() -> None:
 
 
 def test_an_average_of_xgboosts_models_divides_scores_and_counts_rounds() -> None:
-    models = [XGBOOST.parse(xgboost_models()[name]) for name in ("rank:ndcg", "parallel trees")]
+    models = [XGBOOST.parse(xgboost_models()[name]) for name in ("rank:ndcg", "pairwise")]
     for model in models:  # they begin with scores of their own
         model.document["learner"]["learner_model_param"]["base_score"] = "[2.5E-1]"
     merged = XGBOOST.parse(XGBOOST.merge(models, [0.5, 4.0]))
@@ -330,7 +316,7 @@ def test_an_average_of_xgboosts_models_divides_scores_and_counts_rounds() -> Non
         for model, weight in zip(models, (0.5, 4.0), strict=True)
         for tree in model.forest["trees"]
     ]
-    assert len(merged.forest["trees"]) == len(trees) == 16
+    assert len(merged.forest["trees"]) == len(trees) == 8
     for number, (merged_tree, (tree, weight)) in enumerate(
         zip(merged.forest["trees"], trees, strict=True)
     ):
@@ -346,12 +332,12 @@ def test_an_average_of_xgboosts_models_divides_scores_and_counts_rounds() -> Non
         )
         assert merged_tree["id"] == number
         assert merged_tree["sum_hessian"] == tree["sum_hessian"]
-    assert merged.forest["iteration_indptr"] == [0, 1, 2, 3, 4, 7, 10, 13, 16]
-    assert merged.forest["tree_info"] == [0] * 16
-    assert merged.forest["gbtree_model_param"]["num_trees"] == "16"
+    assert merged.forest["iteration_indptr"] == list(range(9))
+    assert merged.forest["tree_info"] == [0] * 8
+    assert merged.forest["gbtree_model_param"]["num_trees"] == "8"
     models[1].document["learner"]["learner_model_param"]["base_score"] = "[5E-1]"
     with pytest.raises(ValueError, match=r"have different base scores: \[2.5E-1\], \[5E-1\]"):
-        XGBOOST.merge(models)
+        XGBOOST.merge(models, [0.5, 0.5])
 
 
 def test_gain_of_a_feature_is_that_of_its_splits_in_xgboost_too() -> None:

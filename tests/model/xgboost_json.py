@@ -12,8 +12,7 @@ Edit = Callable[[dict[str, Any]], None]
 
 
 def get_forest(model: dict[str, Any]) -> dict[str, Any]:
-    booster = model["learner"]["gradient_booster"]
-    return booster.get("gbtree", booster)["model"]
+    return model["learner"]["gradient_booster"]["model"]
 
 
 def set_in_forest(*path: str | int) -> Edit:

@@ -17,7 +17,7 @@ from scipy import sparse, stats
 
 import boostrank
 from boostrank.core.conventions import Conventions
-from boostrank.core.errors import DataError, ModelError, ParameterError
+from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
@@ -333,16 +333,6 @@ def test_only_the_best_rounds_count(small: Any) -> None:
         NDCG.evaluate(part.labels, short.predict(part), part.queries).mean, abs=1e-12
     )
     assert importances.splits.sum() < model.trees().splits.sum()
-
-
-def test_linear_leaves_are_refused(world: Any, tmp_path: Any) -> None:
-    train = world[0]
-    whole = RankingDataset(
-        np.nan_to_num(train.features), train.labels, train.queries, train.feature_names
-    )
-    model = ranker(whole, 3, tmp_path, linear_tree=True, num_leaves=4)
-    with pytest.raises(ModelError, match="linear models"):
-        importance(model, whole, repeats=1, documents=800)
 
 
 def test_sparse_data_are_the_same_as_dense(small: Any) -> None:

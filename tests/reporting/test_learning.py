@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.core.errors import ModelError, ParameterError
+from boostrank.core.errors import ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
@@ -135,8 +135,6 @@ def foreign(folder: Path, kind: str, name: str) -> tuple[RankingModel, RankingDa
         ("lightgbm", "no trees"),
         ("lightgbm", "sets of categories"),
         ("xgboost", "rank:ndcg"),
-        ("xgboost", "dart"),
-        ("xgboost", "parallel trees"),
         ("xgboost", "pruned"),
         ("xgboost", "sets of categories"),
     ],
@@ -149,11 +147,6 @@ def test_files_of_the_engines_own_have_a_curve_and_say_what_they_lack(
     check_curve(model, data, learning_curves)
     assert learning_curves.history == {}
     assert any("no record of its training" in note for note in learning_curves.notes)
-
-
-def test_trees_that_cannot_be_walked_have_no_curve(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="linear models"):
-        learning(*foreign(tmp_path, "lightgbm", "linear trees"))
 
 
 def test_points_are_all_of_few_rounds_and_some_of_many() -> None:

@@ -18,7 +18,7 @@ import xgboost as xgb
 from scipy import sparse
 
 import boostrank
-from boostrank.core.errors import ModelError, ParameterError
+from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
@@ -238,16 +238,6 @@ def test_the_features_told_most_of_are_those_of_the_importance() -> None:
     assert [c.feature for c in feature_shapes.curves[:3]] == list(feature_shapes.top)
     other_swings = [c.swing for c in feature_shapes.curves[3:]]
     assert other_swings == sorted(other_swings, reverse=True)
-
-
-def test_trees_that_cannot_be_walked_are_refused() -> None:
-    data = world()
-    whole = RankingDataset(
-        np.nan_to_num(data.features), data.labels, data.queries, data.feature_names
-    )
-    model = lightgbm_model(whole, 3, linear_tree=True, num_leaves=3)
-    with pytest.raises(ModelError, match="linear models"):
-        shapes(model, whole)
 
 
 def test_what_a_sparse_row_does_not_name_is_missing_where_the_model_takes_it_so() -> None:

@@ -120,15 +120,6 @@ def test_equal_scores_are_said_to_be_decided_by_the_order_of_the_rows() -> None:
     assert "row order decides" in " ".join(comparison.notes)
 
 
-def test_linear_leaves_have_scores_without_parts() -> None:
-    data = replace(make_world(), features=np.nan_to_num(make_world().features))
-    model = lightgbm_model(data, 4, linear_tree=True, num_leaves=4)
-    comparison = why(model, data, 3, 1, 4)
-    assert any("contributions" in note for note in comparison.notes)
-    assert np.isnan(comparison.parts).all()
-    assert comparison.difference == comparison.a.score - comparison.b.score
-
-
 def test_codes_of_a_table_are_shown_as_their_categories(
     recwarn: pytest.WarningsRecorder, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, wraps
 from typing import Any
@@ -22,6 +22,7 @@ from boostrank.data.rows import Rows, dense_batches, dense_rows, whole_of
 from boostrank.engines.base import (
     CONTRIBUTIONS,
     LEAVES,
+    SCORES,
     Backend,
     Booster,
     PredictRequest,
@@ -50,21 +51,19 @@ from boostrank.engines.lightgbm.private import (
 from boostrank.engines.trees import LinearStart, engine_names
 
 _MOST_GAINS = 1 << 16
+_OPTIONS = {CONTRIBUTIONS: "pred_contrib", LEAVES: "pred_leaf", SCORES: "raw_score"}
 
 
 @dataclass(eq=False)
 class LightGBMBooster(Booster):
-    """A model with a `lightgbm.Booster` as `native`, and the number of trees in its linear start,
-    if known.
-    """
+    """A model with a `lightgbm.Booster` as `native`."""
 
     engine = "lightgbm"
-    known_start: int | None = None
 
     @classmethod
     def load(cls, data: bytes) -> LightGBMBooster:
-        """Load a checked model text, and count the trees of its linear start."""
-        return cls(lightgbm.Booster(model_str=data.decode()), len(start_trees(data)))
+        """Load a checked model text."""
+        return cls(lightgbm.Booster(model_str=data.decode()))
 
     @property
     def rounds(self) -> int:
@@ -78,53 +77,35 @@ class LightGBMBooster(Booster):
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
-        """The names in the head of the model text."""
-        # LightGBM is slower to return them than to score a document.
-        text = str(self.native.model_to_string(num_iteration=1))
-        _, _, names = text.partition("\nfeature_names=")
-        return tuple(names.partition("\n")[0].split(" "))
+        """The names of the features, which LightGBM is slow to return."""
+        return tuple(self.native.feature_name())
 
-    @property
-    def n_features(self) -> int:
-        """The number of features, without the model text."""
-        return int(self.native.num_feature())
-
-    @property
+    @cached_property
     def start_trees(self) -> int:
-        """The number of trees in a linear start, from the model text when first asked."""
-        if self.known_start is None:
-            # In a user's own model, the first tree shows whether to look further.
-            first_tree = self.native.model_to_string(num_iteration=1).encode()
-            self.known_start = len(start_trees(first_tree))
-            if self.known_start:
-                text = self.native.model_to_string(num_iteration=-1).encode()
-                self.known_start = len(start_trees(text))
-        return self.known_start
+        """The number of trees in a linear start, from the model text."""
+        # In a user's own model, the first tree shows whether to look further.
+        first_tree = self.native.model_to_string(num_iteration=1).encode()
+        if not start_trees(first_tree):
+            return 0
+        return len(start_trees(self.native.model_to_string(num_iteration=-1).encode()))
 
     def predict(self, features: Features, request: PredictRequest) -> Array:
         """Compute outputs in batches, so that dense copies of sparse rows and rows on disk fit."""
-        options: dict[str, Any] = {
+        options = {
             "num_iteration": self._trees(request.rounds),
             "num_threads": engine_threads("LightGBM", request.threads),
+            _OPTIONS[request.what]: True,
         }
+        batches: Iterable[Any] = [features]
         if request.what == CONTRIBUTIONS:
-            contributions = [
-                self.native.predict(dense_rows(features, start, stop), pred_contrib=True, **options)
-                for start, stop in dense_batches(features)
-            ]
-            return np.concatenate([np.zeros((0, features.shape[1] + 1)), *contributions])
-        output = "pred_leaf" if request.what == LEAVES else "raw_score"
-        options[output] = True
-        if isinstance(features, Rows):
-            piece_outputs = [
-                self.native.predict(piece, **options) for _, piece in features.pieces()
-            ]
-            outputs = np.concatenate(piece_outputs)
-        else:
-            outputs = self.native.predict(features, **options)
-        if request.what == LEAVES:
-            return outputs
-        return outputs.astype(np.float64, copy=False).reshape(-1)
+            batches = (dense_rows(features, *span) for span in dense_batches(features))
+        elif isinstance(features, Rows):
+            batches = (piece for _, piece in features.pieces())
+        outputs = [self.native.predict(batch, **options) for batch in batches]
+        if request.what == CONTRIBUTIONS:
+            return np.concatenate([np.zeros((0, features.shape[1] + 1)), *outputs])
+        output = np.concatenate(outputs)
+        return output if request.what == LEAVES else output.astype(np.float64).reshape(-1)
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         """Return the model text, which does not name the number of threads."""
@@ -142,30 +123,26 @@ class LightGBMBooster(Booster):
         leaves, best = read_leaves(body), self.native.best_iteration
         self.native.model_from_string(rewritten(body, leaves and leaves.in_units()).decode())
         self.native.best_iteration = best
-        column_values = [categories[column].values for column in sorted(categories)]
-        category_values = [list(values) for values in column_values if values is not None]
-        if category_values:  # LightGBM encodes data frames of pandas by them
-            self.native.pandas_categorical = category_values
+        values = [list(categories[column].values or ()) for column in sorted(categories)]
+        if any(values):  # LightGBM encodes data frames of pandas by them
+            self.native.pandas_categorical = [*filter(None, values)]
         return self
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
         """Return the categories of pandas columns, or {} if a column is unknown."""
         values = self.native.pandas_categorical or ()
-        if not values:
-            return {}
         columns = listed_categories(self.native.model_to_string(num_iteration=1).encode())
         # LightGBM does not store their columns. Ordered columns have categories too, and columns of
         # codes have none.
         if len(columns) != len(values):
             return {}
-        for codes, column_values in zip(columns.values(), values, strict=True):
+        categories = {}
+        for (column, codes), column_values in zip(columns.items(), values, strict=True):
             are_text = all(isinstance(value, str) for value in column_values)
             if codes[-1] >= len(column_values) or not are_text:
                 return {}
-        return {
-            names[i]: Categories(tuple(column_values))
-            for i, column_values in zip(columns, values, strict=True)
-        }
+            categories[names[column]] = Categories(tuple(column_values))
+        return categories
 
     def expose(self, best: int) -> Any:
         """Return the native booster, or a `CountingBooster` if its rounds differ."""
@@ -269,12 +246,12 @@ class LightGBM(Backend):
 
         The labels may need a longer `label_gain` than LightGBM has.
         """
-        fixed = {
+        params = {
+            **_with_defaults(request.params),
             "metric": "None",
             "num_iterations": request.rounds,
             "objective": request.native_objective or "none",
         }
-        params = _with_defaults(request.params) | fixed
         if "num_threads" in params:
             params["num_threads"] = engine_threads("LightGBM", params["num_threads"])
         if params.get("label_gain") == LINEAR_GAINS:  # larger labels need a longer table
@@ -283,13 +260,13 @@ class LightGBM(Backend):
         earlier, start_scores = request.earlier, request.start_scores
         start_trees = 0 if earlier is None else earlier.start_trees
         sets = [("training", request.train), *request.valid]
-        holders = [data for _, data in sets]
+        set_ids = [id(data) for _, data in sets]
         if request.resumed is not None:
             snapshot = request.resumed.snapshot
             earlier, start_scores = self.load(snapshot.model), snapshot.scores
-            holders = [request.train, *(data for data in holders if data is not request.train)]
-        pairs = zip(holders, start_scores, strict=False)
-        scores_of_set = {id(data): scores for data, scores in pairs if scores is not None}
+            set_ids = [*dict.fromkeys(set_ids)]  # a snapshot has each set once
+        pairs = zip(set_ids, start_scores, strict=False)
+        scores_of_set = {set_id: scores for set_id, scores in pairs if scores is not None}
         with _naming_nothing_to_split():
             booster = create_booster(
                 params, sets, model=earlier and earlier.native, scores_of_set=scores_of_set
@@ -315,11 +292,11 @@ class LightGBM(Backend):
             except TrainingError as error:
                 # dart negates the dropped trees during a round, so its model is not usable here.
                 if self.params.resolve_names(params).get("boosting") != "dart":
-                    error.model = LightGBMBooster(booster, start_trees)
+                    error.model = LightGBMBooster(booster)
                 raise
         booster.best_iteration = rounds.best_rounds and rounds.best_rounds + start_trees
         booster.model_from_string(booster.model_to_string()).free_dataset()
-        return Trained(LightGBMBooster(booster, start_trees), rounds.best_rounds)
+        return Trained(LightGBMBooster(booster), rounds.best_rounds)
 
     def snapshot(self, model: Any) -> Snapshot:
         """Return the model, and the scores of all sets, which its trees do not reproduce."""
@@ -356,10 +333,8 @@ def _with_defaults(params: ParamValues) -> dict[str, Any]:
     """Fix the histogram layout, because LightGBM would time both layouts and two runs could use
     different ones.
     """
-    layout = {"force_col_wise": True}
-    if params.keys() & {"force_col_wise", "force_row_wise"}:
-        layout = {}
-    return {"deterministic": True, **layout, **params}
+    has_layout = bool(params.keys() & {"force_col_wise", "force_row_wise"})
+    return {"deterministic": True, "force_col_wise": not has_layout, **params}
 
 
 class Sampling:
@@ -374,11 +349,11 @@ class Sampling:
     def __init__(self, params: ParamValues) -> None:
         named_params = LightGBM.params.resolve_names(params)
         boosting = str(named_params.get("boosting", "gbdt"))
-        is_goss = "goss" in (boosting, named_params.get("data_sample_strategy"))
-        self._first = {}
-        if boosting == "dart":
-            drop_seed = named_params.get("drop_seed", named_params.get("seed", 4))
-            self._first = {"drop_seed": int(drop_seed)}
+        is_dart = boosting == "dart"
+        grows_alone = not is_dart and "goss" not in (
+            boosting,
+            named_params.get("data_sample_strategy"),
+        )
         self._fraction = float(named_params.get("bagging_fraction", 1.0))
         self._every = int(named_params.get("bagging_freq", 0))
         feature_fraction = min(
@@ -386,33 +361,33 @@ class Sampling:
             for name in ("feature_fraction", "feature_fraction_bynode")
         )
         samplings = (
-            ("bagging_seed", 3, self._fraction < 1 and self._every > 0),
-            ("feature_fraction_seed", 2, feature_fraction < 1),
-            ("extra_seed", 6, named_params.get("extra_trees") in TRUE),
+            ("drop_seed", 4, is_dart),
+            ("bagging_seed", 3, grows_alone and self._fraction < 1 and self._every > 0),
+            ("feature_fraction_seed", 2, grows_alone and feature_fraction < 1),
+            ("extra_seed", 6, grows_alone and named_params.get("extra_trees") in TRUE),
         )
         self._seeds = {
             name: int(named_params.get(name, named_params.get("seed", default)))
             for name, default, is_active in samplings
-            if is_active and not is_goss and boosting != "dart"
+            if is_active
         }
 
     def seed(self, model: Any, round: int) -> None:
         """Seed the sampling of this round, where the sample of rows is kept for `bagging_freq`
         rounds.
         """
-        if self._first:
-            model.reset_parameter(self._first)
-            self._first = {}
+        if "drop_seed" in self._seeds:
+            model.reset_parameter(self._seeds)
+            self._seeds = {}
         if not self._seeds:
             return
-        seeded_rounds = dict.fromkeys(self._seeds, round)
-        if "bagging_seed" in seeded_rounds:
-            seeded_rounds["bagging_seed"] //= self._every
         seeds: dict[str, Any] = {
-            name: round_seed(name, seed, seeded_rounds[name]) for name, seed in self._seeds.items()
+            name: round_seed(name, seed, round) for name, seed in self._seeds.items()
         }
         if "bagging_seed" in seeds:
             # LightGBM applies a new seed for rows only with a new fraction.
             model.reset_parameter({"bagging_fraction": 0.999 * self._fraction})
+            bagging_seed = self._seeds["bagging_seed"]
+            seeds["bagging_seed"] = round_seed("bagging_seed", bagging_seed, round // self._every)
             seeds["bagging_fraction"] = self._fraction
         model.reset_parameter(seeds)

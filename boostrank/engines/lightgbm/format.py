@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import ModelError
-from boostrank.core.types import BoolArray, Float64Array, Int64Array
+from boostrank.core.types import BoolArray, Float64Array
 from boostrank.engines.lightgbm.model_text import LightGBMText, Tree, join_texts, parse_text
 from boostrank.engines.trees import (
     NOTHING,
@@ -24,7 +25,6 @@ from boostrank.engines.trees import (
     engine_names,
     filled_start,
     make_forest,
-    parts_of,
     refuse,
     sum_of_starts,
 )
@@ -81,62 +81,40 @@ def write_start(curves: Mapping[int, Curve]) -> list[str]:
 def _tree(number: int, feature: int, curve: Curve) -> str:
     tree = StepTree.from_curve(curve)
     nodes = len(tree.left)
-    splits: dict[str, list[Any]] = {
-        "split_feature": [feature] * nodes,
-        "split_gain": [0] * nodes,
-        "threshold": [LOWEST, *tree.bounds],
-        "decision_type": [_MISSING_LEFT, *[_MISSING_RIGHT] * (nodes - 1)],
-        "left_child": tree.left,
-        "right_child": tree.right,
-    }
     return _text_of_tree(
-        number, splits, leaves=(tree.leaf, tree.documents), nodes=(tree.node, tree.below)
+        number,
+        split_feature=[feature] * nodes,
+        split_gain=[0] * nodes,
+        threshold=[LOWEST, *tree.bounds],
+        decision_type=[_MISSING_LEFT, *[_MISSING_RIGHT] * (nodes - 1)],
+        left_child=tree.left,
+        right_child=tree.right,
+        leaf_value=tree.value[: nodes - 1 : -1],
+        leaf_count=tree.documents[: nodes - 1 : -1],
+        internal_value=tree.value[:nodes],
+        internal_count=tree.documents[:nodes],
     )
 
 
-def _text_of_tree(
-    number: int,
-    splits: Mapping[str, list[Any]],
-    leaves: Sequence[Sequence[Any]],
-    nodes: Sequence[Sequence[Any]],
-    sets: Sequence[list[int]] = (),
-) -> str:
+def _text_of_tree(number: int, sets: Sequence[list[int]] = (), **columns: list[Any]) -> str:
     """Return the text of a tree.
 
     Args:
-        splits: fields of the nodes by name, in LightGBM's order.
-        leaves, nodes: value of each leaf and node, and its number of documents.
         sets: words of each set of categories.
+        columns: values of the nodes and leaves by name, in LightGBM's order. Each weight is a count
+            of documents.
     """
-    (values, counts), (node_values, node_counts) = map(_spaced, leaves), map(_spaced, nodes)
-    lines = [f"{name}={_spaced(column)}\n" for name, column in splits.items()]
-    set_lines = ""
+    fields = {"num_leaves": [len(columns["leaf_value"])], "num_cat": [len(sets)]}
+    for name, column in columns.items():
+        if name.endswith("_count"):
+            fields[name.replace("count", "weight")] = column
+        fields[name] = column
     if sets:
-        set_words, boundaries = (
-            [set_word for set_words in sets for set_word in set_words],
-            np.cumsum([0, *map(len, sets)]),
-        )
-        set_lines = (
-            f"cat_boundaries={_spaced(boundaries.tolist())}\ncat_threshold={_spaced(set_words)}\n"
-        )
-    return f"""Tree={number}
-num_leaves={len(leaves[0])}
-num_cat={len(sets)}
-{"".join(lines)}leaf_value={values}
-leaf_weight={counts}
-leaf_count={counts}
-internal_value={node_values}
-internal_weight={node_counts}
-internal_count={node_counts}
-{set_lines}is_linear=0
-shrinkage=1
-
-
-"""
-
-
-def _spaced(numbers: Sequence[Any]) -> str:
-    return " ".join(map(repr, numbers))
+        fields["cat_boundaries"] = np.cumsum([0, *map(len, sets)]).tolist()
+        fields["cat_threshold"] = [*itertools.chain(*sets)]
+    fields |= {"is_linear": [0], "shrinkage": [1]}
+    lines = [f"{name}={' '.join(map(repr, column))}\n" for name, column in fields.items()]
+    return f"Tree={number}\n{''.join(lines)}\n\n"
 
 
 def plain_text(
@@ -152,59 +130,47 @@ def plain_text(
         threshold: float64[M], as LightGBM compares them, or the number of a set.
         missing_left: bool[M], whether missing values go left.
     """
-    later = np.arange(1, forest.roots.size)
-    nodes = np.split(np.arange(forest.tree.size), np.searchsorted(forest.tree, later))
-    leaves = np.split(np.arange(forest.value.size), np.searchsorted(forest.leaf_trees(), later))
-    texts = [
-        _plain_tree(number, forest, threshold, missing_left, *nodes_and_leaves)
-        for number, nodes_and_leaves in enumerate(zip(nodes, leaves, strict=True))
-    ]
-    return _join(engine_names(names), texts).encode()
-
-
-def _plain_tree(
-    tree_number: int,
-    forest: Forest,
-    threshold: Float64Array,
-    missing_left: BoolArray,
-    nodes: Int64Array,
-    leaves: Int64Array,
-) -> str:
-    """Return the text of one tree, given its nodes and leaves."""
-    first_node, first_leaf = int(nodes[0]) if nodes.size else 0, int(leaves[0])
+    # Number nodes and leaves within their trees.
+    n_leaves = np.bincount(forest.leaf_trees(), minlength=forest.roots.size)
+    first_leaf = np.cumsum(n_leaves) - n_leaves
+    first_node = first_leaf - np.arange(n_leaves.size)
     left, right = [
-        np.where(child >= 0, child - first_node, child + first_leaf).tolist()
-        for child in (forest.left[nodes].astype(np.int64), forest.right[nodes].astype(np.int64))
+        np.where(child >= 0, child - first_node[forest.tree], child + first_leaf[forest.tree])
+        for child in (forest.left, forest.right)
     ]
-    # Add up the leaves below each node, children first.
-    values = forest.value[leaves].tolist()
-    n_below, sum_below = [0] * nodes.size, [0.0] * nodes.size
-    for node in reversed(range(nodes.size)):
-        for child in (left[node], right[node]):
-            n_child_leaves, child_sum = 1, values[~child]
-            if child >= 0:
-                n_child_leaves, child_sum = n_below[child], sum_below[child]
-            n_below[node] += n_child_leaves
-            sum_below[node] += child_sum
-    # Number the sets of categories within the tree.
-    bounds, is_set, sets = threshold[nodes].tolist(), forest.categorical[nodes], list[Any]()
-    for node in np.flatnonzero(is_set).tolist():
-        set_begin, set_end = forest.set_ptr[int(bounds[node]) :][:2]
-        bounds[node] = len(sets)
-        sets.append(forest.sets[set_begin:set_end].tolist())
-    directions = np.where(missing_left[nodes], _MISSING_LEFT, _MISSING_RIGHT)
-    splits = {
-        "split_feature": forest.feature[nodes].tolist(),
-        "split_gain": [1] * nodes.size,
-        "threshold": bounds,
-        "decision_type": np.where(is_set, 1, directions).tolist(),
-        "left_child": left,
-        "right_child": right,
-    }
-    means = [leaf_sum / n_leaves for leaf_sum, n_leaves in zip(sum_below, n_below, strict=True)]
-    return _text_of_tree(
-        tree_number, splits, leaves=(values, [1] * len(values)), nodes=(means, n_below), sets=sets
-    )
+    # Add up the leaves below each node, children first. Leaf i is the number ~i from the end.
+    n_below = [0] * forest.tree.size + [1] * forest.value.size
+    sum_below = [0.0] * forest.tree.size + forest.value[::-1].tolist()
+    for node in reversed(range(forest.tree.size)):
+        for child in (int(forest.left[node]), int(forest.right[node])):
+            n_below[node] += n_below[child]
+            sum_below[node] += sum_below[child]
+    means = np.divide(sum_below, n_below)
+    decisions = np.where(missing_left, _MISSING_LEFT, _MISSING_RIGHT)
+    decisions = np.where(forest.categorical, 1, decisions)
+    all_sets = np.split(forest.sets, forest.set_ptr[1:-1])
+    texts = []
+    for number, (node, leaf, size) in enumerate(zip(first_node, first_leaf, n_leaves, strict=True)):
+        nodes, bounds = slice(node, node + size - 1), threshold[node : node + size - 1].copy()
+        in_sets = forest.categorical[nodes]
+        sets = [all_sets[int(i)].tolist() for i in bounds[in_sets]]
+        bounds[in_sets] = np.arange(len(sets))
+        text = _text_of_tree(
+            number,
+            sets,
+            split_feature=forest.feature[nodes].tolist(),
+            split_gain=[1] * (size - 1),
+            threshold=bounds.tolist(),
+            decision_type=decisions[nodes].tolist(),
+            left_child=left[nodes].tolist(),
+            right_child=right[nodes].tolist(),
+            leaf_value=forest.value[leaf : leaf + size].tolist(),
+            leaf_count=[1] * size,
+            internal_value=means[nodes].tolist(),
+            internal_count=n_below[nodes],
+        )
+        texts.append(text)
+    return _join(engine_names(names), texts).encode()
 
 
 def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:
@@ -221,11 +187,10 @@ def _read(tree: Tree) -> tuple[int, Curve]:
         thresholds = read_numbers(b"threshold")[1:]
         bounds = np.sort(thresholds)
         children = [read_numbers(name, int).tolist() for name in (b"left_child", b"right_child")]
-        if [thresholds.tolist(), *children] != list(balance_steps(bounds)):
+        if (thresholds.tolist(), *children) != balance_steps(bounds):
             raise ValueError
-        steps = Curve(bounds, values[1:], float(values[0]))
-        feature = int(read_numbers(b"split_feature", int)[0])
-        return feature, replace(steps, documents=np.roll(documents, -1))
+        curve = Curve(bounds, values[1:], float(values[0]), np.roll(documents, -1))
+        return int(read_numbers(b"split_feature", int)[0]), curve
     except (ValueError, IndexError) as error:
         raise ModelError(
             f"tree {tree.number} resembles a linear start but is not a function of one feature"
@@ -233,7 +198,7 @@ def _read(tree: Tree) -> tuple[int, Curve]:
 
 
 # Fields in units of the score.
-_IN_SCORE = (b"leaf_value", b"internal_value", b"leaf_const", b"leaf_coeff", b"shrinkage")
+_IN_SCORE = (b"leaf_value", b"internal_value", b"shrinkage")
 _BELOW_ZERO = float(np.nextafter(np.float32(-ZERO), -1.0))
 
 
@@ -257,36 +222,22 @@ class LightGBMFormat(ModelFormat):
 
     def trees(self, model: LightGBMText, n_features: int) -> Trees:
         """Return the trees with split gains, the linear start as curves, in double precision."""
-        n_start_trees = model.start_trees
-        forest = _forest(model, n_start_trees)
-        linear_features = [
-            model.leaf_features[tree.number] for tree in model.trees[n_start_trees:] if tree.linear
-        ]
+        forest = _forest(model, model.start_trees)
         gain = model.nodes["split_gain"][model.nodes["split_gain"].size - forest.feature.size :]
-        return Trees.summarise(
-            forest,
-            gain,
-            n_features,
-            start=_start_of(model),
-            linear_features=linear_features,
-            double=True,
-        )
+        return Trees.summarise(forest, gain, n_features, start=_start_of(model), double=True)
 
     def served(self, model: LightGBMText) -> ServedTrees:
         """Return all trees, those of a linear start too, with the documents in every leaf.
 
         Raises:
-            ModelError: leaves are linear models, or the model is a random forest.
+            ModelError: the model is a random forest.
         """
-        refuse(any(tree.linear for tree in model.trees), "its leaves hold linear models")
         refuse(
             b"\naverage_output" in model.head,
             "the model is a random forest, whose trees LightGBM averages",
         )
         counts = [tree.words(b"leaf_count") or [b"0"] * tree.leaves for tree in model.trees]
-        leaf_count = np.array(
-            [float(leaf_count) for tree_counts in counts for leaf_count in tree_counts]
-        )
+        leaf_count = np.array([*itertools.chain(*counts)], np.float64)
         return ServedTrees(_forest(model, 0), leaf_count)
 
     def stamp(self, body: bytes) -> bytes:
@@ -295,9 +246,7 @@ class LightGBMFormat(ModelFormat):
         """
         return body if b"\nobjective=" in body.partition(b"\n\n")[0] else stamped(body)
 
-    def merge(
-        self, models: Sequence[LightGBMText], weights: Sequence[float] | None = None
-    ) -> bytes:
+    def merge(self, models: Sequence[LightGBMText], weights: Sequence[float]) -> bytes:
         """Return the text of the sum, with one start and then the trees of all models.
 
         Raises:
@@ -305,28 +254,22 @@ class LightGBMFormat(ModelFormat):
         """
         # One start for all models, then their trees with new numbers.
         grown_trees: list[Tree] = []
-        for model, divisor in zip(models, parts_of(len(models), weights), strict=True):
+        for model, weight in zip(models, weights, strict=True):
             refuse(
                 b"\naverage_output" in model.head,
                 "a random forest of LightGBM cannot be averaged with others",
             )
-            grown_trees += [_divided(tree, divisor) for tree in model.trees[model.start_trees :]]
+            grown_trees += [
+                _divided(tree, 1.0 / weight) for tree in model.trees[model.start_trees :]
+            ]
         # LightGBM counts the importances in the tail again.
         return _with_trees(
             models[0], sum_of_starts(list(map(_start_of, models)), weights), grown_trees
         )
 
     def filled(self, body: bytes, values: Float64Array) -> bytes:
-        """Return the text in which a missing value goes where its fill value goes.
-
-        Raises:
-            ModelError: leaves are linear models.
-        """
+        """Return the text in which a missing value goes where its fill value goes."""
         model = parse_text(body)
-        refuse(
-            any(tree.linear for tree in model.trees),
-            "leaves with linear models cannot have fill values",
-        )
         decisions = b"%d" % _MISSING_RIGHT, b"%d" % _MISSING_LEFT
 
         def fill(decision: bytes, feature: bytes, threshold: bytes) -> bytes:
@@ -336,7 +279,7 @@ class LightGBMFormat(ModelFormat):
             return decisions[int(fill_value <= float(threshold))]
 
         grown_trees = []
-        for tree in model.trees[model.start_trees :]:
+        for tree in model.grown_trees:
             columns = (
                 tree.words(key) for key in (b"decision_type", b"split_feature", b"threshold")
             )
@@ -355,28 +298,11 @@ class LightGBMFormat(ModelFormat):
         start: Mapping[int, Curve] | None = None,
     ) -> bytes:
         """Return the text with other values of the leaves, and another start if there is one."""
-        grown_trees = model.trees[model.start_trees :]
         changed = [
             tree.with_numbers(b"leaf_value", leaves)
-            for tree, leaves in zip(grown_trees, values, strict=True)
+            for tree, leaves in zip(model.grown_trees, values, strict=True)
         ]
         return _with_trees(model, start, changed)
-
-    def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
-        """Return the text for rows with more columns, in which feature i is `columns[i]`."""
-        model, infos, trees = parse_text(body), ["none"] * len(names), []
-        (line,) = re.findall(rb"^feature_infos=(.*)$", model.head, re.MULTILINE)
-        for column, info in zip(columns, line.decode().split(" "), strict=True):
-            infos[column] = info
-        for tree in model.trees:
-            for key in tree.fields.keys() & {b"split_feature", b"leaf_features"}:
-                new_columns = [b"%d" % columns[int(word)] for word in tree.words(key)]
-                tree = tree.with_words(key, new_columns)
-            trees.append(tree)
-        head = with_line(model.head, "max_feature_idx", str(len(names) - 1))
-        head = with_line(head, "feature_names", " ".join(names))
-        head = with_line(head, "feature_infos", " ".join(infos))
-        return replace(model, head=head, trees=tuple(trees)).to_bytes()
 
 
 LIGHTGBM = LightGBMFormat()
@@ -388,9 +314,7 @@ def with_line(head: bytes, key: str, value: str) -> bytes:
 
 
 def _forest(model: LightGBMText, first_tree: int) -> Forest:
-    """Return the trees whose number is at least `first_tree`, where linear leaves have their
-    `leaf_value` only.
-    """
+    """Return the trees whose number is at least `first_tree`."""
     trees = model.trees[first_tree:]
     leaves = np.array([tree.leaves for tree in trees], np.int64)
     skipped_leaves = model.leaf_value.size - int(leaves.sum())

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +22,9 @@ from boostrank.kernels.curves import LOWEST
 from boostrank.records import from_json
 
 _VERSIONS = ("v2", "v3", "v4")
+_REQUIRED = tuple(
+    "version num_class label_index max_feature_idx feature_names feature_infos".split()
+)
 _MAX_TREE_LINES = 22  # LightGBM's loader reads no further in a tree
 _INT32_MAX = 2**31 - 1
 _CATEGORIES = "pandas_categorical:"
@@ -54,7 +56,6 @@ class Tree:
         fields: text after the `=`, by name.
         end: line breaks after the tree.
         leaves, categorical_splits: number of leaves and of categorical splits.
-        linear: whether leaves are linear functions.
     """
 
     number: int
@@ -62,7 +63,6 @@ class Tree:
     end: bytes
     leaves: int
     categorical_splits: int
-    linear: bool
 
     @property
     def is_start(self) -> bool:
@@ -70,7 +70,7 @@ class Tree:
         split has a gain.
         """
         gains = self.fields.get(b"split_gain", b"1")
-        if self.leaves == 1 or self.categorical_splits or self.linear or gains.strip(b"0 "):
+        if self.leaves == 1 or self.categorical_splits or gains.strip(b"0 "):
             return False
         first_threshold = self.words(b"threshold")[:1]
         return (
@@ -85,7 +85,7 @@ class Tree:
     def tokens(self, key: bytes, count: int) -> list[bytes]:
         """Return the words of a required field, where a constant tree needs only its value."""
         tokens = self.words(key)
-        if not tokens and self.leaves == 1 and not self.linear and key != b"leaf_value":
+        if not tokens and self.leaves == 1 and key != b"leaf_value":
             return []
         name = key.decode()
         refuse(key not in self.fields, f"tree {self.number} has no {name!r}")
@@ -109,15 +109,6 @@ class Tree:
         return b"\n".join([b"Tree=%d" % self.number, *lines]) + self.end
 
 
-class CategorySets(NamedTuple):
-    """The category sets of a tree that go left, as bits of words, and the number of words in each
-    set.
-    """
-
-    words: Int64Array
-    sizes: Int64Array
-
-
 @dataclass(frozen=True, eq=False)
 class LightGBMText:
     """A parsed and checked model text.
@@ -129,8 +120,8 @@ class LightGBMText:
         nodes: values at the nodes of all trees in order, by name: left_child, right_child,
             split_feature, decision_type, threshold, split_gain (0 if absent).
         leaf_value: float64[L], values of all leaves.
-        sets: sets of categories, by tree number.
-        leaf_features: features of the linear leaves, by tree number.
+        sets: the category sets of a tree that go left, as bits of words, and the number of words in
+            each set, by tree number.
     """
 
     head: bytes
@@ -138,13 +129,17 @@ class LightGBMText:
     tail: bytes
     nodes: Mapping[str, Array]
     leaf_value: Float64Array
-    sets: Mapping[int, CategorySets]
-    leaf_features: Mapping[int, Int64Array]
+    sets: Mapping[int, tuple[Int64Array, Int64Array]]
 
     @cached_property
     def start_trees(self) -> int:
         """The number of leading trees that form a linear start."""
         return next((tree.number for tree in self.trees if not tree.is_start), len(self.trees))
+
+    @property
+    def grown_trees(self) -> tuple[Tree, ...]:
+        """The trees after the linear start."""
+        return self.trees[self.start_trees :]
 
     def to_bytes(self) -> bytes:
         """Return the model text, with the offsets of the trees in its head."""
@@ -183,21 +178,17 @@ def parse_text(data: bytes) -> LightGBMText:
     if lacks_end:
         data = _AFTER.sub(_END, data, 1)
     header_end, trees_end = data.find(b"\n\n"), data.find(_END)
-    is_other_file = not data.startswith(b"tree\n") or header_end < 0
     refuse(
-        is_other_file,
+        not data.startswith(b"tree\n") or header_end < 0,
         "this is not LightGBM model text: it must begin with a line 'tree' and a header",
     )
     refuse(trees_end < 0, "model text has no line 'end of trees': the file is truncated")
     # Parse the parts, and check each against the header's numbers.
     header = _header(data[:header_end].decode())
     n_features = _check_header(header)
-    trees = [
-        _tree(block, i)
-        for i, block in enumerate(_sized_blocks(data, header_end + 2, trees_end + 1, header))
-    ]
+    _check_sizes(_blocks(data), header)
     parsed = _check_trees(
-        data[:header_end], trees, tail=data[trees_end + 1 :], n_features=n_features
+        data[:header_end], list(_trees(data)), tail=data[trees_end + 1 :], n_features=n_features
     )
     _check_tail(parsed.tail.decode())
     if lacks_end:
@@ -227,35 +218,26 @@ def read_leaves(data: bytes) -> Leaves | None:
     leaves.
     """
     trees = list(_trees(data))
-    if b"\naverage_output" in data[: data.find(b"\n\n")] or any(tree.linear for tree in trees):
+    if b"\naverage_output" in data[: data.find(b"\n\n")]:
         return None
-    values = [tree.words(b"leaf_value") for tree in trees]
-    count_words = [
-        tree.words(b"leaf_count") or [b"1"] * len(tree_values)
-        for tree, tree_values in zip(trees, values, strict=True)
-    ]
-    tree = np.repeat(np.arange(len(trees)), [tree.leaves for tree in trees])
-    leaf_values, counts = [
-        np.array([*itertools.chain(*words)], np.float64) for words in (values, count_words)
-    ]
-    return Leaves(tree, leaf_values, counts)
+    values, counts = list[bytes](), list[bytes]()
+    for tree in trees:
+        values += tree.words(b"leaf_value")
+        counts += tree.words(b"leaf_count") or [b"1"] * tree.leaves
+    tree_of_leaf = np.repeat(np.arange(len(trees)), [tree.leaves for tree in trees])
+    return Leaves(tree_of_leaf, np.array(values, np.float64), np.array(counts, np.float64))
 
 
 def rewritten(data: bytes, leaves: Leaves | None = None) -> bytes:
     """Replace the thresholds of an unchecked text by those of `of_doubles`, and the leaf values if
     they are given.
     """
-    trees = list(_trees(data))
-    if leaves is not None:
-        values_of_trees = np.split(
-            leaves.value, np.searchsorted(leaves.tree, np.arange(1, len(trees)))
-        )
-        trees = [
-            tree.with_numbers(b"leaf_value", values)
-            for tree, values in zip(trees, values_of_trees, strict=True)
-        ]
-    texts = []
-    for tree in trees:
+    texts, first_leaf = [], 0
+    for tree in _trees(data):
+        if leaves is not None:
+            values = leaves.value[first_leaf : first_leaf + tree.leaves]
+            tree = tree.with_numbers(b"leaf_value", values)
+            first_leaf += tree.leaves
         if tree.leaves > 1:
             threshold = np.array(tree.words(b"threshold"), np.float64)
             is_set = np.array(tree.words(b"decision_type"), int) & 1
@@ -266,8 +248,7 @@ def rewritten(data: bytes, leaves: Leaves | None = None) -> bytes:
 
 
 def _trees(data: bytes) -> Iterator[Tree]:
-    blocks = _blocks(data, data.find(b"\n\n") + 2, data.find(_END) + 1)
-    return (_tree(block, i) for i, block in enumerate(blocks))
+    return (_tree(block, i) for i, block in enumerate(_blocks(data)))
 
 
 def _header(text: str) -> dict[str, str]:
@@ -286,47 +267,42 @@ def _header(text: str) -> dict[str, str]:
 
 def _check_header(header: dict[str, str]) -> int:
     """Check the header and return the number of features."""
-    refuse(
-        "version" not in header,
-        f"the model's header has no 'version'; supported: {', '.join(_VERSIONS)}; lightgbm.Booster"
-        "(model_file='FILE').save_model('model.txt') writes the last",
-    )
-    for key in ("num_class", "label_index", "max_feature_idx", "feature_names", "feature_infos"):
-        refuse(key not in header, f"the model's header has no {key!r}")
-    if header["version"] not in _VERSIONS:
-        raise ModelError(
-            f"the model is in LightGBM's format version {header['version'][:20]!r}; supported:"
-            f" {', '.join(_VERSIONS)}"
+    for key in _REQUIRED:
+        refuse(
+            key not in header,
+            f"the model's header has no {key!r}: lightgbm.Booster(model_file='FILE').save_model"
+            "('model.txt') writes it",
         )
-    outputs = _parse_whole(header["num_class"], "num_class", 1)
+    refuse(
+        header["version"] not in _VERSIONS,
+        f"the model is in LightGBM's format version {header['version'][:20]!r}; supported:"
+        f" {', '.join(_VERSIONS)}",
+    )
     outputs = max(
-        outputs,
-        _parse_whole(header.get("num_tree_per_iteration", "1"), "num_tree_per_iteration", 1),
+        _parse_whole(header.get(key, "1"), key, 1)
+        for key in ("num_class", "num_tree_per_iteration")
     )
     refuse(
         outputs > 1,
         f"the model has {outputs} outputs per document: a multiclass model is not a ranker",
     )
-    if not _OBJECTIVE.fullmatch(
-        header.get("objective", "custom")
-    ):  # the loader reads the first word
-        raise ModelError(
-            f"the header's objective is {header['objective'][:80]!r}, which is not a valid name"
-        )
+    objective = header.get("objective", "custom")
+    refuse(
+        not _OBJECTIVE.fullmatch(objective),  # the loader reads the first word
+        f"the header's objective is {objective[:80]!r}, which is not a valid name",
+    )
     _parse_whole(header["label_index"], "label_index", -1)
     n_features = _parse_whole(header["max_feature_idx"], "max_feature_idx", 0) + 1
     for key in ("feature_names", "feature_infos", "monotone_constraints"):
-        if key in header and len(_words(header[key])) != n_features:
+        if key in header and (n_words := len(_words(header[key]))) != n_features:
             raise ModelError(
-                f"max_feature_idx gives {n_features} features, but {key} has"
-                f" {len(_words(header[key]))}"
+                f"max_feature_idx gives {n_features} features, but {key} has {n_words}"
             )
     for i, info in enumerate(_words(header["feature_infos"])):
-        if not _FEATURE_INFO.fullmatch(info):
-            raise ModelError(
-                f"feature_infos of feature {i} is {info[:80]!r}, not a range or a list of"
-                " categories"
-            )
+        refuse(
+            not _FEATURE_INFO.fullmatch(info),
+            f"feature_infos of feature {i} is {info[:80]!r}, not a range or a list of categories",
+        )
     for word in _words(header.get("monotone_constraints", "")):
         _parse_whole(word, "monotone_constraints", -1, 1)
     return n_features
@@ -342,21 +318,15 @@ def _parse_whole(word: str, field: str, low: int, high: int = _INT32_MAX) -> int
     return int(word)
 
 
-def _blocks(data: bytes, begin: int, end: int) -> Iterator[bytes]:
-    while data.startswith(b"\n", begin, end):
-        begin += 1
-    while begin < end:
-        next_begin = data.find(b"\nTree=", begin, end)
-        next_begin = end if next_begin < 0 else next_begin + 1
-        yield data[begin:next_begin]
-        begin = next_begin
+def _blocks(data: bytes) -> list[bytes]:
+    """Return the text of each tree."""
+    text = data[data.find(b"\n\n") : data.find(_END) + 1].lstrip(b"\n")
+    # No text has the byte NUL.
+    return text.replace(b"\nTree=", b"\n\0Tree=").split(b"\0") if text else []
 
 
-def _sized_blocks(data: bytes, begin: int, end: int, header: Mapping[str, str]) -> list[bytes]:
-    """Return the text of each tree, and compare its size with the header, because the loader jumps
-    by sizes.
-    """
-    blocks = list(_blocks(data, begin, end))
+def _check_sizes(blocks: Sequence[bytes], header: Mapping[str, str]) -> None:
+    """Compare the sizes of the trees with the header, because the loader jumps by sizes."""
     if blocks and not blocks[0].startswith(b"Tree="):
         raise ModelError(f"expected 'Tree=0' after the model's header, found {blocks[0][:40]!r}")
     if "tree_sizes" in header:
@@ -369,7 +339,6 @@ def _sized_blocks(data: bytes, begin: int, end: int, header: Mapping[str, str]) 
             refuse(
                 size != len(block), f"tree {i} has {len(block)} bytes, but tree_sizes gives {size}"
             )
-    return blocks
 
 
 def _tree(block: bytes, number: int) -> Tree:
@@ -387,29 +356,35 @@ def _tree(block: bytes, number: int) -> Tree:
         )
         fields[key] = value
 
-    def parse_field(key: bytes, low: int, high: int) -> int:
-        return _parse_whole(
-            fields.get(key, b"").strip(b" ").decode("latin-1"),
-            f"tree {number}: {key.decode()}",
-            low,
-            high,
-        )
+    def parse_field(key: str, low: int, high: int, default: bytes = b"") -> int:
+        word = fields.get(key.encode(), default).strip(b" ").decode("latin-1")
+        return _parse_whole(word, f"tree {number}: {key}", low, high)
 
     # A count cannot exceed the size of the text.
-    leaves = parse_field(b"num_leaves", 1, len(block))
-    categorical_splits = parse_field(b"num_cat", 0, len(block))
-    linear = b"is_linear" in fields and parse_field(b"is_linear", 0, 1) == 1
-    return Tree(number, fields, block[len(body) :], leaves, categorical_splits, linear)
+    leaves = parse_field("num_leaves", 1, len(block))
+    categorical_splits = parse_field("num_cat", 0, len(block))
+    linear = parse_field("is_linear", 0, 1, default=b"0") == 1
+    refuse(linear, f"tree {number} has linear models in its leaves, which boostrank does not read")
+    return Tree(number, fields, block[len(body) :], leaves, categorical_splits)
 
 
 class _Column:
     """One field of many trees, which are parsed together because a loop over trees is slow."""
 
     def __init__(self, key: bytes, trees: Sequence[Tree], tokens: list[list[bytes]]) -> None:
-        self.key = key.decode()
-        self.tokens = list(itertools.chain.from_iterable(tokens))
+        self.key, self.tokens = key.decode(), [*itertools.chain.from_iterable(tokens)]
         numbers, lengths = [tree.number for tree in trees], list(map(len, tokens))
         self.tree = np.repeat(numbers, lengths).astype(np.int64)
+
+    @classmethod
+    def at_leaves(cls, key: bytes, trees: Sequence[Tree], fewer: int = 0) -> _Column:
+        """Return a field with a value for each leaf, or with `fewer` values."""
+        return cls(key, trees, [tree.tokens(key, tree.leaves - fewer) for tree in trees])
+
+    @classmethod
+    def at_nodes(cls, key: bytes, trees: Sequence[Tree]) -> _Column:
+        """Return a field with a value for each node, of which there is one fewer."""
+        return cls.at_leaves(key, trees, fewer=1)
 
     def parse_whole(self, low: int, high: int | Int64Array) -> Int64Array:
         values = self._parse(_INTEGER).astype(np.int64)
@@ -420,20 +395,6 @@ class _Column:
         values = self._parse(_REAL).astype(np.float64)
         if finite:
             _refuse_tree(~np.isfinite(values), self.tree, f"{self.key} is not finite")
-        return values
-
-    def normal(self) -> Float64Array:
-        """Return the values, which must be finite and not subnormal because std::stod would end the
-        process.
-        """
-        values = self.real()
-        is_nonzero = np.array(
-            [re.match(rb"[-+]?[0.]*[1-9]", token) is not None for token in self.tokens], dtype=bool
-        )
-        is_subnormal = is_nonzero & (np.abs(values) < np.finfo(np.float64).tiny)
-        _refuse_tree(
-            is_subnormal, self.tree, f"{self.key} has a number too close to 0 for LightGBM"
-        )
         return values
 
     def _parse(self, pattern: bytes) -> Array:
@@ -450,17 +411,9 @@ def _refuse_tree(wrong: BoolArray, tree: Int64Array, reason: str) -> None:
         raise ModelError(f"tree {tree[np.argmax(wrong)]}: {reason}")
 
 
-def _at_leaves(key: bytes, trees: list[Tree]) -> _Column:
-    return _Column(key, trees, [tree.tokens(key, tree.leaves) for tree in trees])
-
-
-def _at_nodes(key: bytes, trees: list[Tree]) -> _Column:
-    return _Column(key, trees, [tree.tokens(key, tree.leaves - 1) for tree in trees])
-
-
 def _check_trees(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> LightGBMText:
     """Check the fields of all trees, each of which becomes one column, and return the text."""
-    leaf_column = _at_leaves(b"leaf_value", trees)
+    leaf_column = _Column.at_leaves(b"leaf_value", trees)
     leaf_value = leaf_column.real()
     with np.errstate(over="ignore"):
         largest = np.zeros(len(trees))
@@ -470,32 +423,22 @@ def _check_trees(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -
             f"the leaves of its trees add up to more than {LARGEST_SCORE:g}",
         )
     # The tree that the children form, and what its splits test.
-    columns = [_at_nodes(b"left_child", trees), _at_nodes(b"right_child", trees)]
+    columns = [_Column.at_nodes(key, trees) for key in (b"left_child", b"right_child")]
     nodes: dict[str, Array] = {
         column.key: column.parse_whole(-_INT32_MAX, _INT32_MAX) for column in columns
     }
     tree_of_node = columns[0].tree
-    _check_shape(
-        nodes["left_child"],
-        nodes["right_child"],
-        tree_of_node,
-        np.array([tree.leaves for tree in trees], np.int64),
-    )
-    nodes["split_feature"] = _at_nodes(b"split_feature", trees).parse_whole(0, n_features - 1)
+    _check_shape(np.concatenate([*nodes.values()]), tree_of_node, leaf_column.tree)
     # Bit 0: categorical; bit 1: missing goes left; bits 2 and 3: meaning of missing (none, zero,
     # NaN).
-    nodes["decision_type"] = _at_nodes(b"decision_type", trees).parse_whole(0, 11)
-    nodes["threshold"] = _at_nodes(b"threshold", trees).real(finite=False)
+    for key, highest in ((b"split_feature", n_features - 1), (b"decision_type", 11)):
+        nodes[key.decode()] = _Column.at_nodes(key, trees).parse_whole(0, highest)
+    nodes["threshold"] = _Column.at_nodes(b"threshold", trees).real(finite=False)
     n_sets = np.array([tree.categorical_splits for tree in trees], np.int64)[tree_of_node]
     _check_thresholds(nodes["decision_type"], nodes["threshold"], tree=tree_of_node, n_sets=n_sets)
     nodes["split_gain"] = _parse_other_fields(trees, tree_of_node)
     categories = {tree.number: _categories(tree) for tree in trees if tree.categorical_splits}
-    leaf_features = {
-        tree.number: _linear_features(tree, n_features) for tree in trees if tree.linear
-    }
-    return LightGBMText(
-        head, tuple(trees), tail, nodes, leaf_value, sets=categories, leaf_features=leaf_features
-    )
+    return LightGBMText(head, tuple(trees), tail, nodes, leaf_value, categories)
 
 
 def _check_thresholds(
@@ -528,67 +471,51 @@ def _parse_other_fields(trees: list[Tree], tree_of_node: Int64Array) -> Float64A
     def trees_with(key: bytes) -> list[Tree]:
         return [tree for tree in trees if key in tree.fields]
 
-    for key in (b"internal_value", b"internal_weight"):
-        _at_nodes(key, trees_with(key)).real(finite=False)
-    _at_leaves(b"leaf_weight", trees_with(b"leaf_weight")).real(finite=False)
-    _at_leaves(b"leaf_count", trees_with(b"leaf_count")).parse_whole(-_INT32_MAX, _INT32_MAX)
-    _at_nodes(b"internal_count", trees_with(b"internal_count")).parse_whole(-_INT32_MAX, _INT32_MAX)
-    trees_with_shrinkage = trees_with(b"shrinkage")
-    _Column(
-        b"shrinkage",
-        trees_with_shrinkage,
-        [tree.tokens(b"shrinkage", 1) for tree in trees_with_shrinkage],
-    ).real()
-    gain_column = _at_nodes(b"split_gain", trees_with(b"split_gain"))
+    for key, fewer in ((b"internal_value", 1), (b"internal_weight", 1), (b"leaf_weight", 0)):
+        _Column.at_leaves(key, trees_with(key), fewer).real(finite=False)
+    for key, fewer in ((b"leaf_count", 0), (b"internal_count", 1)):
+        _Column.at_leaves(key, trees_with(key), fewer).parse_whole(-_INT32_MAX, _INT32_MAX)
+    shrunk = trees_with(b"shrinkage")
+    _Column(b"shrinkage", shrunk, [tree.tokens(b"shrinkage", 1) for tree in shrunk]).real()
+    gain_column = _Column.at_nodes(b"split_gain", trees_with(b"split_gain"))
     gains = np.zeros(tree_of_node.size)
     gains[np.isin(tree_of_node, gain_column.tree)] = gain_column.real(finite=False)
     return gains
 
 
-def _check_shape(
-    left_child: Int64Array, right_child: Int64Array, tree_of_node: Int64Array, leaves: Int64Array
-) -> None:
+def _check_shape(child: Int64Array, tree_of_node: Int64Array, tree_of_leaf: Int64Array) -> None:
     """Check that every leaf and every node but the root has exactly one parent and can be reached
     from the root.
 
     Args:
-        left_child, right_child: int64[M], children of each node, or ~leaf.
-        tree_of_node: int64[M], tree of each node.
-        leaves: int64[T], number of leaves of each tree.
+        child: int64[2M], the left children of all nodes, and then the right ones, or ~leaf.
+        tree_of_node, tree_of_leaf: int64[M] and int64[L], tree of each node and each leaf.
     """
-    n_nodes = leaves - 1
-    first_node, first_leaf = np.cumsum(n_nodes) - n_nodes, np.cumsum(leaves) - leaves
-    tree_of_child = np.concatenate([tree_of_node, tree_of_node])
-    child = np.concatenate([left_child, right_child])
+    leaves = np.bincount(tree_of_leaf)
+    n_nodes, tree = leaves - 1, np.tile(tree_of_node, 2)
     _refuse_tree(
-        (child == 0) | (child >= n_nodes[tree_of_child]) | (~child >= leaves[tree_of_child]),
-        tree_of_child,
+        (child == 0) | (child >= n_nodes[tree]) | (~child >= leaves[tree]),
+        tree,
         "a child is out of range",
     )
 
-    # Count the parents of each node and leaf; a root counts as its own parent.
-    is_node = child > 0
-    at_node = child[is_node] + first_node[tree_of_child[is_node]]
-    at_leaf = ~child[~is_node] + first_leaf[tree_of_child[~is_node]]
-    parents_of_node = np.bincount(at_node, minlength=int(n_nodes.sum()))
-    parents_of_node[first_node[n_nodes > 0]] = 1  # child 0 is refused above
-    parents_of_leaf = np.bincount(at_leaf, minlength=int(leaves.sum()))
-    parents_of_leaf[first_leaf[n_nodes == 0]] = 1
-    _refuse_tree(parents_of_node != 1, tree_of_node, "a node has no parent or two parents")
-    _refuse_tree(
-        parents_of_leaf != 1,
-        np.repeat(np.arange(leaves.size), leaves),
-        "a leaf has no parent or two parents",
-    )
+    # Number all nodes and then all leaves, and count their parents. A root is its own parent.
+    first_node, first_leaf = np.cumsum(n_nodes) - n_nodes, np.cumsum(leaves) - leaves
+    first_leaf += tree_of_node.size
+    number = np.where(child > 0, first_node[tree] + child, first_leaf[tree] + ~child)
+    n_parents = np.bincount(number, minlength=tree_of_node.size + tree_of_leaf.size)
+    n_parents[np.where(n_nodes > 0, first_node, first_leaf)] += 1
+    tree = np.concatenate([tree_of_node, tree_of_leaf])
+    _refuse_tree(n_parents != 1, tree, "a node or leaf has no parent or two parents")
 
-    parent = np.repeat(first_node, n_nodes)
-    parent[at_node] = np.tile(np.arange(tree_of_node.size), 2)[is_node]
+    parent = np.arange(tree.size)
+    parent[number] = np.tile(np.arange(tree_of_node.size), 2)
     depth = depths(parent)
-    _refuse_tree(depth < 0, tree_of_node, "its nodes form a cycle")
-    _refuse_tree(depth >= MAX_DEPTH, tree_of_node, f"it is deeper than {MAX_DEPTH} nodes")
+    _refuse_tree(depth < 0, tree, "its nodes form a cycle")
+    _refuse_tree(depth > MAX_DEPTH, tree, f"it is deeper than {MAX_DEPTH} nodes")
 
 
-def _categories(tree: Tree) -> CategorySets:
+def _categories(tree: Tree) -> tuple[Int64Array, Int64Array]:
     words = _Column(b"cat_threshold", [tree], [tree.words(b"cat_threshold")]).parse_whole(
         0, 2**32 - 1
     )
@@ -597,27 +524,7 @@ def _categories(tree: Tree) -> CategorySets:
     sizes = np.diff(set_ends)
     if not set_ends.size or set_ends[0] != 0 or set_ends[-1] != words.size or np.any(sizes < 0):
         raise ModelError(f"tree {tree.number}: cat_boundaries do not fit cat_threshold")
-    return CategorySets(words, sizes)
-
-
-def _linear_features(tree: Tree, n_features: int) -> Int64Array:
-    """Check the linear functions in a tree's leaves, and return their features."""
-
-    def column(key: bytes) -> _Column:
-        return _Column(key, [tree], [tree.words(key)])
-
-    constant, feature_counts = column(b"leaf_const"), column(b"num_features")
-    features, coefficients = column(b"leaf_features"), column(b"leaf_coeff")
-    constant.normal()
-    coefficients.normal()
-    columns = features.parse_whole(0, n_features - 1)
-    n_coefficients = int(feature_counts.parse_whole(0, n_features).sum())
-    lengths = [len(column.tokens) for column in (constant, feature_counts, features, coefficients)]
-    if lengths != [tree.leaves, tree.leaves, n_coefficients, n_coefficients]:
-        raise ModelError(
-            f"tree {tree.number}: the lengths of its linear models do not fit each other"
-        )
-    return columns
+    return words, sizes
 
 
 def _check_importances(parsed: LightGBMText) -> None:

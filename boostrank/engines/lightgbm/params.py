@@ -55,6 +55,12 @@ REFUSED: dict[str, str] = {
         "boostrank does not read files of splits or bins": (
             "forcedsplits_filename forcedbins_filename"
         ),
+        "leaves must be numbers, so that models can be exported, explained and refitted: use"
+        " start='linear'": "linear_tree linear_lambda",
+        "boostrank counts no costs of features: leave expensive ones out of the data": (
+            "cegb_tradeoff cegb_penalty_split cegb_penalty_feature_lazy"
+            " cegb_penalty_feature_coupled"
+        ),
         "LightGBM uses it only with its binary objective: use bagging_fraction": (
             "pos_bagging_fraction neg_bagging_fraction"
         ),
@@ -70,13 +76,9 @@ _HARMLESS: dict[str, tuple[Any, ...]] = {
     "num_machines": (1, "1"),
     "tree_learner": ("serial",),
     "num_class": (1, "1"),
+    "linear_tree": (False, "false", 0, "0"),
 }
-_A_NUMBER_EACH = (
-    "feature_contri",
-    "max_bin_by_feature",
-    "cegb_penalty_feature_lazy",
-    "cegb_penalty_feature_coupled",
-)
+_A_NUMBER_EACH = ("feature_contri", "max_bin_by_feature")
 OF_COLUMNS = (
     *_A_NUMBER_EACH,
     "categorical_feature",
@@ -86,10 +88,6 @@ OF_COLUMNS = (
 """The parameters of single features, which depend on the data."""
 LISTS = (*OF_COLUMNS, "eval_at", "gpu_device_id_list", "label_gain", "metric")
 _METHODS = ("basic", "intermediate", "advanced")
-_NOT_MONOTONE = {
-    "linear_tree": "LightGBM applies it to the leaves' constants, not to their slopes",
-    "quant_train_renew_leaf": "LightGBM ignores it when it refits leaves",
-}
 TRUE = (True, 1, "true", "True", "1", "+")
 _FALSE = (None, False, 0, "", "0", "false", "False", "-")
 # Objectives with untransformed scores, which a checkpoint needs.
@@ -117,8 +115,6 @@ class LightGBMParams(Params):
     )
 
     title = "LightGBM"
-    of_features = frozenset(OF_COLUMNS)
-    serial = ("linear_tree", "cegb_")
     refused, harmless = REFUSED, _HARMLESS
     untried = frozenset({*OF_COLUMNS, "verbosity", "num_threads"})
 
@@ -140,17 +136,17 @@ class LightGBMParams(Params):
             is_list = isinstance(value, list | tuple | Mapping)
             if is_list and name not in LISTS:  # LightGBM would use the first or none
                 raise ParameterError(f"{given_as[name]}={value!r} must be one value")
-            if monotone and name in _NOT_MONOTONE and value not in _FALSE:
+            if monotone and name == "quant_train_renew_leaf" and value not in _FALSE:
                 raise ParameterError(
-                    f"monotone_constraints does not work with {name}: {_NOT_MONOTONE[name]}; drop"
-                    " one of them"
+                    f"monotone_constraints does not work with {name}: LightGBM ignores it when it"
+                    " refits leaves; drop one of them"
                 )
         method = checked.get("monotone_constraints_method", _METHODS[0])
         if method not in _METHODS:  # LightGBM would use the first
             raise ParameterError(
                 f"monotone_constraints_method={method!r}: use {', '.join(_METHODS)}"
             )
-        if str(checked.get("boosting", "")) in ("rf", "random_forest"):
+        if checked.get("boosting") in ("rf", "random_forest"):
             raise ParameterError(
                 "boosting='rf' averages independent trees and does not support custom objectives"
             )
@@ -193,16 +189,9 @@ class LightGBMParams(Params):
         """Convert parameters of single features, and name the categorical columns."""
         aliases, columns = parameter_names(), super().of_columns(params, names, followed=followed)
         for name, value in params.items():
-            main = aliases.get(name, name)
-            if main in _A_NUMBER_EACH:
+            if (main := aliases.get(name, name)) in _A_NUMBER_EACH:
                 numbers = read_numbers(value, names, main)
-                if followed:
-                    number_type = int if main == "max_bin_by_feature" else float
-                    numbers = [
-                        number_type(number)
-                        for number in [*numbers, *(numbers[column] for column in followed)]
-                    ]
-                columns[name] = numbers
+                columns[name] = numbers + [numbers[column] for column in followed]
         return columns | {"categorical_column": list(codes)} if codes else columns
 
     def limits(self, params: ParamValues, names: Sequence[str]) -> Limits:
@@ -221,9 +210,7 @@ class LightGBMParams(Params):
                     f"monotone_constraints: {names[i]!r} is categorical, and has no direction"
                 )
         # Trees do not split by a feature outside all groups, or by one whose gain counts zero.
-        groups = [
-            frozenset(group) for group in engine_params.get("interaction_constraints", ()) if group
-        ]
+        groups = [*map(frozenset, filter(None, engine_params.get("interaction_constraints", ())))]
         allowed = frozenset().union(*groups) or frozenset(columns)
         gain_factors = engine_params.get("feature_contri", [1.0] * len(names))
         unused = tuple(
@@ -234,20 +221,16 @@ class LightGBMParams(Params):
     def unresumable(self, params: ParamValues, native_objective: str | None) -> str | None:
         """Return which random or hidden state of LightGBM prevents an exact resumption."""
         engine_params = self.resolve_names(params)
-        boosting = str(engine_params.get("boosting", "gbdt"))
+        boosting = engine_params.get("boosting")
         if boosting == "dart":
             return "dart rescales earlier trees by random numbers that LightGBM hides"
-        if "goss" in (boosting, str(engine_params.get("data_sample_strategy"))):
+        if "goss" in (boosting, engine_params.get("data_sample_strategy")):
             return "goss counts its rounds from the start of the process: use bagging_fraction"
-        if (
-            engine_params.get("use_quantized_grad") in TRUE
-            and engine_params.get("stochastic_rounding", True) in TRUE
-        ):
+        rounds_randomly = engine_params.get("stochastic_rounding", True) in TRUE
+        if engine_params.get("use_quantized_grad") in TRUE and rounds_randomly:
             return (
                 "LightGBM hides the state of its stochastic rounding: set stochastic_rounding=false"
             )
-        if any(name.startswith("cegb_penalty_feature") for name in engine_params):
-            return "LightGBM hides which features it has paid for (cegb)"
         if native_objective == "rank_xendcg":
             return "LightGBM hides the random state of its rank_xendcg: use boostrank's xe-ndcg"
         if native_objective is not None and (
@@ -257,12 +240,3 @@ class LightGBMParams(Params):
         if "lambdarank_position_bias_regularization" in engine_params:
             return "LightGBM hides the position biases that it has learnt"
         return None
-
-    def unstartable(self, params: ParamValues) -> str | None:
-        """Name the penalty on each feature used, which a linear start would pay for all."""
-        penalties = [
-            name for name in self.resolve_names(params) if name.startswith("cegb_penalty_feature")
-        ]
-        if not penalties:
-            return None
-        return f"{penalties[0]} penalises each feature used, and a linear start uses most of them"

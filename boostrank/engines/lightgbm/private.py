@@ -7,6 +7,7 @@ The module `objective.description` uses one more private part, the stack of `lgb
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,13 +32,8 @@ ZERO = float(np.float32(1e-35))
 
 
 def parameter_names() -> dict[str, str]:
-    """Return the main name of every name and alias that the installed LightGBM has, or {} if they
-    are not available.
-    """
-    try:
-        aliases: dict[str, list[str]] = lightgbm.basic._ConfigAliases._get_all_param_aliases()
-    except AttributeError:
-        return {}
+    """Return the main name of every name and alias that the installed LightGBM has."""
+    aliases: dict[str, list[str]] = lightgbm.basic._ConfigAliases._get_all_param_aliases()
     return {name: main for main, other_names in aliases.items() for name in (main, *other_names)}
 
 
@@ -45,7 +41,7 @@ def use_one_thread() -> None:
     """Limit LightGBM to one thread in this process, whatever number of threads is requested
     later.
     """
-    _safe_call(_LIB.LGBM_SetMaxThreads(ctypes.c_int(1)))
+    _safe_call(_LIB.LGBM_SetMaxThreads(1))
 
 
 def has_nothing_to_split(error: Exception) -> bool:
@@ -157,7 +153,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
 
     def _create_bins(self, data: Features) -> None:
         """Create empty bins from a sample of all workers' rows."""
-        rows, peers = data.shape[0], self._peers
+        rows, peers = int(data.shape[0]), self._peers
         first_row, n_rows = 0, rows
         if peers is not None:
             rows_of_workers = peers.share(rows)
@@ -172,24 +168,22 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         self._create(
             _LIB.LGBM_DatasetCreateFromSampledColumn,
             *((ctypes.c_void_p * len(pointers))(*pointers) for pointers in addresses),
-            ctypes.c_int32(len(sample.values)),
+            len(sample.values),
             _pointer(lengths),
-            ctypes.c_int32(sampled.size),
-            ctypes.c_int32(rows),
+            sampled.size,
+            rows,
             ctypes.c_int64(n_rows),
             self._c_params(),
         )
 
     def _key(self, data: Features, reference: Any) -> dict[str, Any] | None:
-        """Return what the bins depend on, or None if it is unknown or LightGBM's file would be
-        incomplete.
-        """
+        """Return what the bins depend on, or None if it is unknown."""
         aliases = parameter_names()
         engine_params = {aliases.get(name, name): value for name, value in self.params.items()}
         binning = {
             name: value for name, value in sorted(engine_params.items()) if name not in _NO_BINS
         }
-        if getattr(data, "origin", None) is None or binning.get("linear_tree"):
+        if getattr(data, "origin", None) is None:
             return None
         reference_key = getattr(reference, "cache_key", None)
         if reference is not None and reference_key is None:
@@ -247,30 +241,25 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
 
     def sampled_rows(self, rows: int) -> Array:
         """Return the ascending numbers of the rows from which LightGBM finds the bin bounds."""
-        params, sample_size, n_sampled = self._c_params(), ctypes.c_int(0), ctypes.c_int32(0)
-        _safe_call(
-            _LIB.LGBM_GetSampleCount(ctypes.c_int32(rows), params, ctypes.byref(sample_size))
-        )
-        sampled = np.zeros(sample_size.value, np.int32)
-        arguments = ctypes.c_int32(rows), params, _pointer(sampled), ctypes.byref(n_sampled)
-        _safe_call(_LIB.LGBM_SampleIndices(*arguments))
-        return sampled[: n_sampled.value]
+        params, size = self._c_params(), ctypes.c_int32(0)
+        _safe_call(_LIB.LGBM_GetSampleCount(rows, params, ctypes.byref(size)))
+        sampled = np.zeros(size.value, np.int32)
+        _safe_call(_LIB.LGBM_SampleIndices(rows, params, _pointer(sampled), ctypes.byref(size)))
+        return sampled[: size.value]
 
     def push(self, piece: Any, start: int) -> None:
         """Push rows, of which `start` is the first, into their bins: float32, dense or CSR with
         int32 indices.
         """
-        dtype = ctypes.c_int(_FLOAT32)
         if hasattr(piece, "indptr"):
             indptr, indices, data = map(_pointer, (piece.indptr, piece.indices, piece.data))
             shape_numbers = piece.indptr.size, piece.nnz, piece.shape[1], start
-            sizes = [ctypes.c_int64(number) for number in shape_numbers]
-            arguments = (indptr, ctypes.c_int(_INT32), indices, data, dtype, *sizes)
+            sizes = map(ctypes.c_int64, shape_numbers)
+            arguments = (indptr, _INT32, indices, data, _FLOAT32, *sizes)
             _safe_call(_LIB.LGBM_DatasetPushRowsByCSR(self._handle, *arguments))
         else:
-            rows, columns = piece.shape
-            shape = ctypes.c_int32(rows), ctypes.c_int32(columns), ctypes.c_int32(start)
-            _safe_call(_LIB.LGBM_DatasetPushRows(self._handle, _pointer(piece), dtype, *shape))
+            arguments = (_pointer(piece), _FLOAT32, *piece.shape, int(start))
+            _safe_call(_LIB.LGBM_DatasetPushRows(self._handle, *arguments))
 
     def load_bins(self, path: str, reference: Any) -> None:
         """Load bins from LightGBM's binary file, with the bounds of `reference` if there is one."""
@@ -317,9 +306,7 @@ def _sample_columns(data: Features, sampled: Int64Array) -> SampledColumns:
     next_place = column_ends - column_counts
     # Second pass: fill them in.
     for start, piece in _sampled(data, sampled):
-        for column, (begin, stop) in enumerate(
-            zip(piece.indptr[:-1].tolist(), piece.indptr[1:].tolist(), strict=True)
-        ):
+        for column, (begin, stop) in enumerate(itertools.pairwise(piece.indptr.tolist())):
             rows_of_column = slice(next_place[column], next_place[column] + stop - begin)
             values[rows_of_column] = piece.data[begin:stop]
             positions[rows_of_column] = piece.indices[begin:stop] + start
@@ -330,30 +317,26 @@ def _sample_columns(data: Features, sampled: Int64Array) -> SampledColumns:
 def _sampled(data: Features, sampled: Int64Array) -> Iterator[tuple[int, Any]]:
     """Iterate over pairs of a position in the sample and sampled rows as CSC without zeros."""
     for start, rows in pieces(data):
-        first_position, last_position = np.searchsorted(
-            sampled, [start, start + rows.shape[0]]
-        ).tolist()
-        if first_position < last_position:
-            piece = sparse.csc_matrix(rows[sampled[first_position:last_position] - start])
+        first, last = np.searchsorted(sampled, [start, start + rows.shape[0]]).tolist()
+        if first < last:
+            piece = sparse.csc_matrix(rows[sampled[first:last] - start])
             piece.data[np.abs(piece.data) <= ZERO] = 0.0  # NaN stays
             piece.eliminate_zeros()
             piece.sort_indices()
-            yield first_position, piece
+            yield first, piece
 
 
 def _gather_columns(peers: Peers, sample: SampledColumns, n_rows: int) -> SampledColumns:
     """Return the columns of the samples of all workers, given this worker's sample of `n_rows`."""
     values = [column.astype(np.float32) for column in sample.values]
-    shared = peers.share((n_rows, values, sample.positions))
-    counts, all_values, all_positions = zip(*shared, strict=True)
-    offsets = np.cumsum([0, *counts]).astype(np.int32)
-    shifted = [
-        [positions + offset for positions in worker_positions]
-        for worker_positions, offset in zip(all_positions, offsets, strict=False)
-    ]
+    all_values, all_positions, offset = [], [], np.int32(0)
+    for count, worker_values, worker_positions in peers.share((n_rows, values, sample.positions)):
+        all_values.append(worker_values)
+        all_positions.append([positions + offset for positions in worker_positions])
+        offset += np.int32(count)
     return SampledColumns(
         [np.concatenate(columns).astype(np.float64) for columns in zip(*all_values, strict=True)],
-        [np.concatenate(columns) for columns in zip(*shifted, strict=True)],
+        [np.concatenate(columns) for columns in zip(*all_positions, strict=True)],
     )
 
 

@@ -27,7 +27,7 @@ from boostrank.core.conventions import weighted_gains
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.params import Param, find_param, resolve_params
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Array, Float64Array, ParamValues
+from boostrank.core.types import Array, Float64Array, Int64Array, ParamValues
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import dense_batches
@@ -148,7 +148,7 @@ class LinearParams(Params):
         "smooth-ap": {"sigma": 0.1},
         "soft-ndcg": {"sigma": 0.1},
         "smooth-ndcg": {
-            "sigma": "steps(" + ", ".join(f"{2.0**i:g}" for i in range(6, -7, -1)) + ")",
+            "sigma": "steps(64, 32, 16, 8, 4, 2, 1, 0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625)",
             "mix": 0.0,
             "warm_rounds": 0,
         },
@@ -157,12 +157,6 @@ class LinearParams(Params):
     def check(self, params: ParamValues) -> None:
         """Raise ParameterError if a setting of the optimiser is unknown or out of range."""
         _settings(params)
-
-    def unresumable(self, params: ParamValues, native_objective: str | None) -> str | None:
-        """Return the reason why no linear training can be resumed."""
-        return (
-            "a linear model's optimiser hides its estimate of the curvature, and trains in seconds"
-        )
 
 
 class LinearBooster(Booster):
@@ -233,35 +227,27 @@ class Linear(Backend):
         )
 
     def train(self, request: TrainRequest) -> Trained:
-        """Minimise the objective from the weights of `request.earlier`, one step a round.
+        """Minimise the objective, one step a round.
 
         Raises:
-            ParameterError: the objective is not boostrank's, or the continued model is scaled
-                otherwise.
+            ParameterError: the objective is not boostrank's, or there is a model to continue.
         """
+        if request.earlier is not None:
+            raise ParameterError("a linear model cannot be continued: train it again, without it")
         if request.objective is None:
             raise ParameterError(
                 "a linear model needs an objective of boostrank: `boostrank objectives` lists them,"
                 " boostrank.define_objective defines others"
             )
-        settings, directions = _settings(request.params), _directions(request.params)
-        data: LinearData = request.train
+        settings, data = _settings(request.params), request.train
+        directions = read_directions(request.params.get("monotone_constraints", ()), None)
         columns, queries = data.rows.features.shape[1], max(1, len(data.queries))
         if (columns + 1) * request.rounds > _MOST_KEPT:
             raise ParameterError(
                 f"{request.rounds:,} rounds of {columns:,} weights are too many to keep: use fewer"
                 " rounds or features"
             )
-        # Begin with the weights of the earlier model, or with those of the settings.
-        earlier_rounds, earlier_path = 0, []
-        if request.earlier is None:
-            weights = _initial(data, request.objective, settings)
-        else:
-            earlier: LinearModel = request.earlier.native
-            _rescale(request, earlier.scaling)
-            earlier_rounds, earlier_path = earlier.rounds, [*earlier.path]
-            weights = earlier.weights().copy()
-        weights = project_signs(weights, directions)
+        weights = project_signs(_initial(data, request.objective, settings), directions)
         centre = weights.copy() if settings["toward"] == "start" else np.zeros(weights.size)
         risk = Risk(
             data.rows,
@@ -272,54 +258,33 @@ class Linear(Backend):
         )
         # A stage is a sequence of rounds with the same loss, which is optimised until it converges
         # or the stage ends.
-        rounds = range(earlier_rounds, earlier_rounds + request.rounds)
         loss_of_round = partial(_loss_key, request.objective)
-        stages = [list(stage) for _, stage in groupby(rounds, loss_of_round)]
+        stages = [list(stage) for _, stage in groupby(range(request.rounds), loss_of_round)]
         optimizer = _choose_optimizer(
             settings["optimizer"],
             request.objective,
-            stages=len(stages),
-            rounds=request.rounds,
+            is_annealed=len(stages) > max(1, request.rounds // _STEPS_A_STAGE),
             has_constraints=any(directions),
         )
-        path = WeightPath(request, settings["learning_rate"], earlier_rounds)
+        path = WeightPath(request, settings["learning_rate"])
         with contextlib.suppress(Stopped):
             path.begin_round()
             for stage in stages:
-                if optimizer == NEWTON:
-                    for round in stage:
-                        round_risk = replace(risk, round=round)
-                        weights = take_newton_step(round_risk, weights, path.learning_rate)
-                        weights = project_signs(weights, directions)
-                        path.add(weights)
+                if optimizer != NEWTON:
+                    stage_risk, end = replace(risk, round=stage[0]), len(path.weights) + len(stage)
+                    tolerance = settings["tolerance"]
+                    weights = minimize_risk(
+                        stage_risk, weights, optimizer, tolerance, path, end, directions
+                    )
                     continue
-                last_round = path.length + len(stage)
-                weights = minimize_risk(
-                    replace(risk, round=stage[0]),
-                    weights,
-                    method=optimizer,
-                    steps=len(stage),
-                    path=path,
-                    tolerance=settings["tolerance"],
-                    directions=directions,
-                )
-                while path.length < last_round:  # the stage has converged
+                for round in stage:
+                    round_risk = replace(risk, round=round)
+                    weights = take_newton_step(round_risk, weights, path.learning_rate)
+                    weights = project_signs(weights, directions)
                     path.add(weights)
-        model = LinearModel(
-            data.feature_names,
-            data.rows.scaling,
-            rounds=earlier_rounds + path.length,
-            path=np.array([*earlier_path, *path.weights]),
-        )
+        n_rounds, weights_of_rounds = len(path.weights), np.array(path.weights)
+        model = LinearModel(data.feature_names, data.rows.scaling, n_rounds, weights_of_rounds)
         return Trained(LinearBooster(model), path.rounds.best_rounds)
-
-
-def _rescale(request: TrainRequest, scaling: Scaling) -> None:
-    """Scale all sets as the continued model does, or raise ParameterError for another kind."""
-    if request.train.rows.scaling.kind != (kind := scaling.kind):
-        raise ParameterError(f"the continued model has scaling={kind}: pass scaling={kind}")
-    for data in (request.train, *(data for _, data in request.valid)):
-        data.rows = ScaledRows(data.rows.features, scaling)
 
 
 BACKEND = Linear()
@@ -376,15 +341,10 @@ def _settings(params: ParamValues) -> dict[str, Any]:
     return {param.name: param.parse(resolved.get(param.name, param.default)) for param in PARAMS}
 
 
-def _directions(params: ParamValues) -> list[int]:
-    """Return the sign of each weight, 1 or -1, or 0 for either; an empty list means no
-    constraints.
-    """
-    return read_directions(params.get("monotone_constraints", ()), None)
-
-
 def project_signs(weights: Float64Array, directions: Sequence[int]) -> Float64Array:
-    """Return the closest weights, float64[d + 1], whose signs are allowed."""
+    """Return the closest weights, float64[d + 1], whose signs are those of `directions`: 1, -1, or
+    0 for either; an empty list means no constraints.
+    """
     if not any(directions):
         return weights
     forbidden = weights[:-1] * directions < 0.0
@@ -410,7 +370,7 @@ def _draws(objective: TrainingObjective) -> bool:
 
 
 def _choose_optimizer(
-    optimizer: str, objective: TrainingObjective, stages: int, rounds: int, has_constraints: bool
+    optimizer: str, objective: TrainingObjective, *, is_annealed: bool, has_constraints: bool
 ) -> str:
     first_part = objective.parts[0]
     is_exact = first_part.spec.exact_gradient
@@ -426,7 +386,7 @@ def _choose_optimizer(
         has_kinks = (
             is_margin and first_part.params["bound"] != "tight"
         )  # at which a line search stalls
-        if not can_compare or has_kinks or stages > max(1, rounds // _STEPS_A_STAGE):
+        if not can_compare or has_kinks or is_annealed:
             return NEWTON
         return LBFGS if is_margin or has_constraints else CG
     if optimizer == CG and has_constraints:
@@ -453,7 +413,7 @@ def measure_scaling(kind: str, features: Features) -> Scaling:
     lowest, highest = np.full(columns, np.inf), np.full(columns, -np.inf)
     with np.errstate(invalid="ignore"):  # infinite values raise an error below
         for _, block in _row_blocks(features):
-            sums = _sum_columns(block, np.zeros(columns))
+            sums = _sum_columns(block, np.zeros(columns), power=1)
             n_values, total = n_values + sums.n_values, total + sums.total
             lowest, highest = np.minimum(lowest, sums.least), np.maximum(highest, sums.most)
     infinite = np.flatnonzero((lowest == -np.inf) | (highest == np.inf))
@@ -468,7 +428,7 @@ def measure_scaling(kind: str, features: Features) -> Scaling:
         return Scaling(kind, mean, changes.astype(np.float64))
     squares = np.zeros(columns)
     for _, block in _row_blocks(features):
-        squares += _sum_columns(block, mean, squares=True).total
+        squares += _sum_columns(block, mean, power=2).total
     deviation = np.sqrt(np.divide(squares, n_values, out=np.zeros(columns), where=n_values > 0))
     return Scaling(kind, mean, np.where(changes, deviation, 0.0))
 
@@ -480,16 +440,25 @@ class ScaledRows:
     features: Features
     scaling: Scaling
 
+    def blocks(self) -> Iterator[tuple[slice, Any]]:
+        """Yield row numbers and rows in float64, in which the mean replaces missing values."""
+        mean = self.scaling.mean
+        for start, block in _row_blocks(self.features):
+            if sparse.issparse(block):
+                filled = sparse.csr_matrix(block, dtype=np.float64)
+                np.copyto(filled.data, mean[filled.indices], where=np.isnan(filled.data))
+            else:
+                filled = block.astype(np.float64)
+                np.copyto(filled, mean, where=np.isnan(filled))
+            yield slice(start, start + block.shape[0]), filled
+
     def scores(self, weights: Float64Array) -> Float64Array:
         """Return the scores, float64[N], for weights float64[d + 1], the last of which is the
         intercept.
         """
         coefficients = self.scaling.coefficients(weights[:-1])
         constant = weights[-1] - float(self.scaling.mean @ coefficients)
-        block_scores = [
-            _fill_missing(block, self.scaling.mean) @ coefficients
-            for _, block in _row_blocks(self.features)
-        ]
+        block_scores = [block @ coefficients for _, block in self.blocks()]
         return np.asarray(np.concatenate([np.zeros(0), *block_scores]) + constant)
 
     def pulls(self, gradient: Float64Array) -> Float64Array:
@@ -498,9 +467,8 @@ class ScaledRows:
         """
         total = float(gradient.sum())
         sums = np.zeros(self.features.shape[1])
-        for start, block in _row_blocks(self.features):
-            rows = _fill_missing(block, self.scaling.mean)
-            sums += rows.T @ gradient[start : start + block.shape[0]]
+        for rows, block in self.blocks():
+            sums += block.T @ gradient[rows]
         return np.append(self.scaling.coefficients(sums - total * self.scaling.mean), total)
 
     def curvature(self, hess: Float64Array) -> Float64Array:
@@ -509,12 +477,10 @@ class ScaledRows:
         """
         size = self.features.shape[1] + 1
         products = np.zeros((size, size))
-        for start, block in _row_blocks(self.features):
+        for rows, block in self.blocks():
             scaled = np.ones((block.shape[0], size))
-            scaled[:, :-1] = self.scaling.coefficients(
-                _fill_missing(block, self.scaling.mean) - self.scaling.mean
-            )
-            products += scaled.T @ (hess[start : start + block.shape[0], None] * scaled)
+            scaled[:, :-1] = self.scaling.coefficients(block - self.scaling.mean)
+            products += scaled.T @ (hess[rows, None] * scaled)
         return products
 
     def parts(self, weights: Float64Array) -> Float64Array:
@@ -524,11 +490,9 @@ class ScaledRows:
         coefficients = self.scaling.coefficients(weights[:-1])
         contributions = np.empty((self.features.shape[0], weights.size))
         contributions[:, -1] = weights[-1]
-        for start, block in _row_blocks(self.features):
-            block_rows = block.toarray() if sparse.issparse(block) else block
-            dense = _fill_missing(block_rows, self.scaling.mean)
-            products = (dense - self.scaling.mean) * coefficients
-            contributions[start : start + block.shape[0], :-1] = products
+        for rows, block in self.blocks():
+            dense = block.toarray() if sparse.issparse(block) else block
+            contributions[rows, :-1] = (dense - self.scaling.mean) * coefficients
         return contributions
 
 
@@ -543,57 +507,35 @@ def _row_blocks(features: Features) -> Iterator[tuple[int, Any]]:
             yield start, features[start:stop]
 
 
-def _fill_missing(rows: Any, mean: Float64Array) -> Any:
-    """Return rows in float64, in which missing values are replaced by the mean."""
-    if sparse.issparse(rows):
-        rows = sparse.csr_matrix(rows, dtype=np.float64)
-        is_missing = np.isnan(rows.data)
-        if is_missing.any():
-            rows = rows.copy()
-            rows.data[is_missing] = mean[rows.indices[is_missing]]
-        return rows
-    rows = rows.astype(np.float64)
-    is_missing = np.isnan(rows)
-    return np.where(is_missing, mean, rows) if is_missing.any() else rows
-
-
 class _ColumnSums(NamedTuple):
     """Of each column: the sum of x - centre or of its square, the number of values, the minimum
     and the maximum.
     """
 
     total: Float64Array
-    n_values: Float64Array
+    n_values: Int64Array
     least: Float64Array
     most: Float64Array
 
 
-def _sum_columns(block: Any, centre: Float64Array, *, squares: bool = False) -> _ColumnSums:
-    n_columns = centre.size
-    power = 2 if squares else 1
-    if not sparse.issparse(block):
-        rows = block.astype(np.float64)
-        is_present = ~np.isnan(rows)
-        return _ColumnSums(
-            total=np.sum((rows - centre) ** power, axis=0, where=is_present),
-            n_values=np.count_nonzero(is_present, axis=0).astype(np.float64),
-            least=np.min(rows, axis=0, where=is_present, initial=np.inf),
-            most=np.max(rows, axis=0, where=is_present, initial=-np.inf),
-        )
+def _sum_columns(block: Any, centre: Float64Array, power: int) -> _ColumnSums:
+    n_rows, n_columns = block.shape
+    if sparse.issparse(block):
+        values, columns = block.data, block.indices
+    else:
+        values, columns = block.ravel(), np.tile(np.arange(n_columns), n_rows)
     # Absent entries of sparse rows are zeros, so they add (-centre)^power each.
-    values, columns = block.data.astype(np.float64), block.indices
-    is_missing = np.isnan(values)
-    n_missing = np.bincount(columns[is_missing], minlength=n_columns)
-    n_absent = block.shape[0] - np.bincount(columns, minlength=n_columns).astype(np.float64)
-    values, columns = values[~is_missing], columns[~is_missing]
+    n_absent = n_rows - np.bincount(columns, minlength=n_columns)
+    is_present = ~np.isnan(values)
+    values, columns = values[is_present].astype(np.float64), columns[is_present]
     total = np.bincount(columns, (values - centre[columns]) ** power, n_columns)
     least = np.where(n_absent > 0, 0.0, np.inf)
-    most = np.where(n_absent > 0, 0.0, -np.inf)
+    most = -least
     np.minimum.at(least, columns, values)
     np.maximum.at(most, columns, values)
     return _ColumnSums(
         total=total + n_absent * (-centre) ** power,
-        n_values=block.shape[0] - n_missing.astype(np.float64),
+        n_values=n_absent + np.bincount(columns, minlength=n_columns),
         least=least,
         most=most,
     )
@@ -618,30 +560,19 @@ class Risk:
 
     def __call__(self, weights: Float64Array) -> tuple[float, Float64Array]:
         """Return F and its derivative, for `scipy.optimize.minimize`."""
-        risk = self.measure(weights)
-        return risk.value, risk.gradient
+        value, gradient, _ = self.measure(weights)
+        return value, gradient
 
-    def measure(self, weights: Float64Array) -> MeasuredRisk:
-        """Return F and its derivatives."""
+    def measure(self, weights: Float64Array) -> tuple[float, Float64Array, Float64Array]:
+        """Return F, its derivative with respect to the weights, float64[d + 1], and its second
+        derivatives with respect to the scores, float64[N].
+        """
         loss = self.evaluate(self.rows.scores(weights), self.round)
         distance = weights - self.centre
         distance[-1] = 0.0  # no penalty for the intercept
-        pulls = self.rows.pulls(loss.grad) / self.queries
-        return MeasuredRisk(
-            value=loss.stats.loss / self.queries + self.penalty * float(distance @ distance),
-            gradient=pulls + 2.0 * self.penalty * distance,
-            hess=loss.hess / self.queries,
-        )
-
-
-class MeasuredRisk(NamedTuple):
-    """A risk, its derivative with respect to the weights, float64[d + 1], and its second
-    derivatives with respect to the scores, float64[N].
-    """
-
-    value: float
-    gradient: Float64Array
-    hess: Float64Array
+        value = loss.stats.loss / self.queries + self.penalty * float(distance @ distance)
+        gradient = self.rows.pulls(loss.grad) / self.queries + 2.0 * self.penalty * distance
+        return value, gradient, loss.hess / self.queries
 
 
 def ridge_regression(rows: ScaledRows, target: Float64Array, ridge: float) -> Float64Array:
@@ -677,21 +608,16 @@ class WeightPath(Resettable):
     learning rate.
     """
 
-    def __init__(self, request: TrainRequest, learning_rate: float, earlier_rounds: int) -> None:
+    def __init__(self, request: TrainRequest, learning_rate: float) -> None:
         self.weights: list[Float64Array] = []
         self.learning_rate = learning_rate
         self.rounds = Rounds(
             request,
             self,
-            before=earlier_rounds,
+            before=0,
             scores=lambda data: data.rows.scores(self.weights[-1]),
         )
         self._rounds_left = iter(self.rounds)
-
-    @property
-    def length(self) -> int:
-        """The number of completed rounds."""
-        return len(self.weights)
 
     def begin_round(self) -> None:
         """Call the callbacks before a round; raise Stopped if one of them stops."""
@@ -727,39 +653,36 @@ _SMALL = 400
 def minimize_risk(
     risk: Risk,
     weights: Float64Array,
-    *,
-    method: str,
-    steps: int,
-    path: WeightPath,
+    optimizer: str,
     tolerance: float,
-    directions: Sequence[int] = (),
+    path: WeightPath,
+    end: int,
+    directions: Sequence[int],
 ) -> Float64Array:
-    """Minimise the risk by one of SciPy's `METHODS` in at most `steps` steps, and return the
+    """Minimise the risk by one of SciPy's `METHODS` until the path has `end` rounds, and return the
     weights. `directions` are allowed signs of weights, which only L-BFGS supports.
     """
-    name, options = METHODS[method]
+    method, options = METHODS[optimizer]
     bounds = None
     if any(directions):
         sides = {0: (None, None), 1: (0.0, None), -1: (None, 0.0)}
         bounds = [sides[direction] for direction in (*directions, 0)]
-    end = path.length + steps
-    while path.length < end:
-        begin = path.length
-        limits = {"gtol": tolerance, "maxiter": end - begin, **options}
-        with warnings.catch_warnings():  # a failed line search warns; the next one starts anew
-            warnings.simplefilter("ignore")
+    success = False
+    while not success and len(path.weights) < end:
+        begin = len(path.weights)
+        with warnings.catch_warnings(action="ignore"):  # a failed line search; the next starts anew
             solution = minimize(
                 risk,
                 weights,
                 jac=True,
-                method=name,
+                method=method,
                 bounds=bounds,
                 callback=path.add,
-                options=limits,
+                options={"gtol": tolerance, "maxiter": end - begin, **options},
             )
-        weights = solution.x
-        if solution.success or path.length == begin:
-            break
+        weights, success = solution.x, solution.success or len(path.weights) == begin
+    while len(path.weights) < end:  # the risk has converged
+        path.add(weights)
     return weights
 
 
@@ -769,21 +692,21 @@ def take_newton_step(risk: Risk, weights: Float64Array, rate: float) -> Float64A
     The step compares no losses, so the objective may be noisy, and its gradient need not be the
     derivative of a loss.
     """
-    measured = risk.measure(weights)
+    _, gradient, hess = risk.measure(weights)
     rows, n_weights = risk.rows, weights.size
     if n_weights <= _SMALL and not sparse.issparse(rows.features):
         penalties = np.full(n_weights, 2.0 * risk.penalty)
         penalties[-1] = 0.0
-        hessian = rows.curvature(measured.hess) + np.diag(penalties)
-        return np.asarray(weights - rate * lstsq(hessian, measured.gradient, cond=1e-10)[0])
+        hessian = rows.curvature(hess) + np.diag(penalties)
+        return np.asarray(weights - rate * lstsq(hessian, gradient, cond=1e-10)[0])
 
     def multiply_hessian(vector: Float64Array) -> Float64Array:
         vector = vector.ravel()
-        product = rows.pulls(measured.hess * rows.scores(vector))
+        product = rows.pulls(hess * rows.scores(vector))
         product[:-1] += 2.0 * risk.penalty * vector[:-1]
         return product
 
     hessian = LinearOperator((n_weights, n_weights), matvec=multiply_hessian, dtype=np.float64)
     # Low precision, as the step is shortened.
-    direction, _ = cg(hessian, -measured.gradient, rtol=1e-5, maxiter=100)
+    direction, _ = cg(hessian, -gradient, rtol=1e-5, maxiter=100)
     return np.asarray(weights + rate * direction)

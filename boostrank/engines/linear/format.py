@@ -8,30 +8,37 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
+from msgspec import Meta, Struct, ValidationError, convert
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array
-from boostrank.engines.trees import ModelFormat, Trees, read_json, reals, refuse
+from boostrank.engines.trees import ModelFormat, Trees, read_json, refuse
 
 STANDARD, NONE, SCORES = SCALINGS = ("standard", "none", "scores")
 
 _FORMAT, _VERSION = "boostrank linear", 1
-_KEYS = {
-    "format",
-    "version",
-    "rounds",
-    "scaling",
-    "intercept",
-    "features",
-    "weights",
-    "means",
-    "scales",
-}
-_MOST_ROUNDS = 10**9
-_LARGEST = float(np.finfo(np.float64).max)
+_LARGEST = sys.float_info.max
+_Finite = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
+_Scale = Annotated[float, Meta(ge=0.0, le=_LARGEST)]
+
+
+class _File(Struct, forbid_unknown_fields=True):
+    """The fields of a file."""
+
+    format: Literal["boostrank linear"]
+    version: Literal[1]
+    rounds: Annotated[int, Meta(ge=1, le=10**9)]
+    scaling: Literal["standard", "none", "scores"]
+    intercept: _Finite
+    features: Annotated[list[str], Meta(min_length=1)]
+    weights: list[_Finite]
+    means: list[_Finite]
+    scales: list[_Scale]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +73,7 @@ class LinearModel:
 
     Args:
         feature_names: d names.
-        rounds: total number of rounds, including those of a continued model.
+        rounds: number of rounds.
         path: float64[r, d + 1], r >= 1: weights of the scaled features and intercept, after each of
             the last r rounds. A file has one row.
     """
@@ -114,7 +121,6 @@ class LinearFormat(ModelFormat):
 
     name = "linear"
     title = "a linear model"
-    averages = False
 
     def recognises(self, body: bytes) -> bool:
         """Return whether a file begins with this format's name."""
@@ -126,46 +132,27 @@ class LinearFormat(ModelFormat):
         Raises:
             ModelError: the file is damaged, or from a newer version.
         """
-        content = read_json(body)
-        refuse(
-            not isinstance(content, dict) or content.get("format") != _FORMAT,
-            "not a linear model of boostrank",
-        )
-        version = content.get("version")
-        if type(version) is int and version > _VERSION:
+        try:
+            content = convert(read_json(body), _File)
+        except ValidationError as error:
             raise ModelError(
-                f"the linear model has format version {str(version)[:20]}: install a newer"
-                " boostrank"
-            )
-        if type(version) is not int or version != _VERSION or set(content) != _KEYS:
-            raise ModelError(
-                f"the linear model must have version {_VERSION} and the keys"
-                f" {', '.join(sorted(_KEYS))}"
-            )
-        names, rounds = content["features"], content["rounds"]
-        is_list = isinstance(names, list) and bool(names)
-        are_names = is_list and all(isinstance(name, str) for name in names)
-        refuse(not are_names, "'features' must be a list of names")
+                f"the linear model is damaged, or from a newer boostrank: {error}"
+            ) from None
+        names = content.features
         refuse(len(set(names)) < len(names), "'features' has a name twice")
         try:
             "".join(names).encode()
         except UnicodeEncodeError:
             raise ModelError("'features' has a name that is not valid Unicode") from None
-        is_wrong = type(rounds) is not int or not 1 <= rounds <= _MOST_ROUNDS
-        refuse(is_wrong, f"'rounds' must be a whole number from 1 to {_MOST_ROUNDS}")
-        refuse(
-            content["scaling"] not in SCALINGS, f"'scaling' must be one of {', '.join(SCALINGS)}"
-        )
-        # Read a finite number of each kind for each feature.
-        numbers = {
-            key: reals(content[key], f"{key!r}", len(names), largest=_LARGEST)
-            for key in ("weights", "means", "scales")
-        }
-        intercept = reals([content["intercept"]], "'intercept'", 1, largest=_LARGEST)
-        refuse(numbers["scales"].min() < 0.0, "'scales' has a negative number")
-        path = np.append(numbers["weights"], intercept).reshape(1, -1)
-        scaling = Scaling(content["scaling"], numbers["means"], numbers["scales"])
-        return LinearModel(tuple(names), scaling, rounds, path)
+        for key in ("weights", "means", "scales"):
+            n_numbers = len(getattr(content, key))
+            refuse(
+                n_numbers != len(names),
+                f"{key!r} has {n_numbers} entries, but needs {len(names)}",
+            )
+        path = np.array([[*content.weights, content.intercept]])
+        scaling = Scaling(content.scaling, np.array(content.means), np.array(content.scales))
+        return LinearModel(tuple(names), scaling, content.rounds, path)
 
     def trees(self, model: LinearModel, n_features: int) -> Trees:
         """Return a forest without trees. Each nonzero weight counts as a split whose gain is its
@@ -173,14 +160,8 @@ class LinearFormat(ModelFormat):
         """
         magnitudes = np.abs(model.weights()[:-1])
         used = np.flatnonzero(magnitudes).astype(np.int64)
-        return Trees(
-            None,
-            "a linear model has no trees",
-            0,
-            magnitudes,
-            (magnitudes > 0.0).astype(np.int64),
-            used,
-        )
+        splits = (magnitudes > 0.0).astype(np.int64)
+        return Trees(None, 0, magnitudes, splits, used)
 
 
 LINEAR = LinearFormat()

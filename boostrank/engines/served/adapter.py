@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import lightgbm
 import numpy as np
@@ -26,30 +26,21 @@ from boostrank.engines.served.trees import TreeFile
 from boostrank.engines.trees import refuse
 from boostrank.records import from_json
 
-
-class ServedFormat(NamedTuple):
-    """A format of a serving program: its title, whether a parsed file has it, and its reader."""
-
-    title: str
-    recognises: Callable[[Any], bool]
-    read: Callable[[Any], TreeFile | LinearFile]
-
-
-FORMATS = (
-    ServedFormat("a model of Solr", solr.recognises, solr.read),
-    ServedFormat(
+FORMATS: tuple[tuple[str, Callable[[Any], bool], Callable[[Any], Any]], ...] = (
+    ("a model of Solr", solr.recognises, solr.read),
+    (
         "an upload to a learning-to-rank plugin (_createmodel)",
         lambda document: search_plugins.model_of(document) is not None,
         search_plugins.read_upload,
     ),
-    ServedFormat("a trained model of Elasticsearch", elastic.recognises, elastic.read),
-    ServedFormat("a RankLib model", ranklib.recognises, ranklib.read),
-    ServedFormat("LightGBM's dump (dump_model)", lightgbm_dump.recognises, lightgbm_dump.read),
-    ServedFormat(
-        "XGBoost's dump (get_dump)", search_plugins.recognises_dump, search_plugins.read_dump
-    ),
+    ("a trained model of Elasticsearch", elastic.recognises, elastic.read),
+    ("a RankLib model", ranklib.recognises, ranklib.read),
+    ("LightGBM's dump (dump_model)", lightgbm_dump.recognises, lightgbm_dump.read),
+    ("XGBoost's dump (get_dump)", search_plugins.recognises_dump, search_plugins.read_dump),
 )
-"""The formats, of which the first that recognises a file reads it."""
+"""The title of each format, whether a parsed file has it, and its reader. The first that recognises
+a file reads it.
+"""
 
 
 class _Scores(Booster):
@@ -98,30 +89,29 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
     elif re.match(rb"## *\w|\s*(<\?xml[^>]*>\s*)?<ensemble", body):
         document = body.decode("utf-8", "replace")
         document = document[document.find("<ensemble") :] if document[:1] != "#" else document
-    for served_format in FORMATS:
-        if document is not None and served_format.recognises(document):
+    # Read it in the first format that recognises it.
+    for title, recognises, read in FORMATS:
+        if document is not None and recognises(document):
             try:
-                file = served_format.read(document)
+                file: TreeFile | LinearFile = read(document)
                 if isinstance(file, TreeFile):
                     refuse(~np.isfinite(file.forest.threshold), "a threshold is not finite")
                 return file
             except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-                reason = error if isinstance(error, ModelError) else _explain(error)
-                raise ModelError(f"it is {served_format.title}, but {reason}") from None
+                reason = f"it is damaged: {error}"
+                if isinstance(error, KeyError):
+                    reason = f"it has no {error}"
+                elif isinstance(error, ModelError):
+                    reason = str(error)
+                raise ModelError(f"it is {title}, but {reason}") from None
     return None
-
-
-def _explain(error: Exception) -> str:
-    if isinstance(error, KeyError):
-        return f"it has no {error}"
-    return f"it is damaged: {error}"
 
 
 def load(file: TreeFile | LinearFile) -> Booster:
     """Return a booster with the program's scores."""
     booster: ServedTreeBooster | ServedLinearBooster
     if isinstance(file, TreeFile):
-        booster = ServedTreeBooster(lightgbm.Booster(model_str=file.to_text().decode()), 0)
+        booster = ServedTreeBooster(lightgbm.Booster(model_str=file.to_text().decode()))
     else:
         booster = ServedLinearBooster(file.to_model())
     booster.file = file

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
 from boostrank.engines.linear.format import NONE, LinearModel, Scaling
-from boostrank.engines.served.rules import SINGLE, Rules, Scale, check_names
+from boostrank.engines.served.rules import NO_SCALES, SINGLE, Rules, Scale, check_names
 from boostrank.engines.trees import LARGEST_SCORE, refuse
 
 RULES = replace(SINGLE, missing=0.0)
@@ -21,9 +21,9 @@ RULES = replace(SINGLE, missing=0.0)
 class Term(NamedTuple):
     """A term of a linear score, weight (x - shift) / divisor."""
 
-    weight: float = 0.0
-    shift: float = 0.0
-    divisor: float = 1.0
+    weight: float
+    shift: float
+    divisor: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +49,6 @@ class LinearScore:
         weights = np.asarray(weights, np.float64)
         zeros = np.zeros(weights.size)
         return cls(weights, zeros, zeros + 1.0, zeros + np.asarray(missing, np.float64), bias)
-
-    @classmethod
-    def of_terms(cls, names: Sequence[str], terms: Mapping[str, Term]) -> LinearScore:
-        """Return the score by (weight, shift, divisor) of each feature; absent ones weigh 0."""
-        columns = np.array([terms.get(name, Term()) for name in names], np.float64)
-        weights, shift, divisor = columns.T
-        return cls(weights, shift, divisor, np.zeros(weights.size))
 
     @classmethod
     def of_model(cls, model: LinearModel) -> LinearScore:
@@ -93,13 +86,11 @@ class LinearScore:
     def score(self, rows: Array, rules: Rules) -> Array:
         """Return the scores of rows, [n], column by column in the program's types."""
         number_type, total = rules.values, np.full(len(rows), rules.sums(self.bias))
-        missing_values = (
-            self.missing if rules.missing is None else np.full(rows.shape[1], rules.missing)
-        )
         with np.errstate(all="ignore"):
             for column in self.used:
                 values = rows[:, column].astype(number_type)
-                values = np.where(np.isnan(values), number_type(missing_values[column]), values)
+                missing = self.missing[column] if rules.missing is None else rules.missing
+                values = np.where(np.isnan(values), number_type(missing), values)
                 shift, divisor = number_type(self.shift[column]), number_type(self.divisor[column])
                 scaled = (values - shift) / divisor
                 total += (rules.leaves(self.weights[column]) * scaled).astype(rules.sums)
@@ -112,19 +103,15 @@ class LinearScore:
         factors = np.abs(self.weights / self.divisor)
         magnitudes = np.abs(filled - self.shift) @ factors + abs(self.bias)
         n_roundings = self.weights.size + 8
+        single, double = np.finfo(np.float32).eps, np.finfo(np.float64).eps
         if np.float32 in (rules.values, rules.leaves, rules.sums):
             # Rows are exact in float32, so only the constants and the terms are rounded.
             replaced = np.where(is_missing, np.abs(self.missing), 0.0)
             constant_magnitudes = (np.abs(self.shift) + replaced) @ factors
-            return np.asarray(
-                (0.5 * constant_magnitudes + n_roundings * magnitudes) * np.finfo(np.float32).eps
-            )
+            return np.asarray((0.5 * constant_magnitudes + n_roundings * magnitudes) * single)
         folded_magnitudes = (np.abs(filled) + np.abs(self.shift)) @ factors + abs(self.bias)
-        output_rounding = np.finfo(np.float32).eps if rules.gives is np.float32 else 0.0
-        return np.asarray(
-            n_roundings * np.finfo(np.float64).eps * folded_magnitudes
-            + output_rounding * magnitudes
-        )
+        output_rounding = single if rules.gives is np.float32 else 0.0
+        return np.asarray(n_roundings * double * folded_magnitudes + output_rounding * magnitudes)
 
     def draw(self, rows: int) -> Float32Array:
         """Return random rows, float32[n, d], around the shift of each column."""
@@ -160,7 +147,7 @@ def read_weights(
     *,
     bias: float = 0.0,
     rules: Rules = RULES,
-    scales: Mapping[str, Scale] | None = None,
+    scales: Mapping[str, Scale] = NO_SCALES,
 ) -> LinearFile:
     """Check the weights by name; a feature without a weight has weight 0.
 
@@ -176,10 +163,7 @@ def read_weights(
     refuse(bool(unknown_names), f"it has a weight for {unknown_names[:1]}, but no such feature")
     values = np.array([*map(float, weights.values()), bias])
     refuse(~(np.abs(values) <= LARGEST_SCORE), "a weight is not finite")
-    scale_of_name = scales or {}
-    terms = {
-        name: Term(float(weight), *scale_of_name.get(name, Scale()))
-        for name, weight in weights.items()
-    }
-    score = replace(LinearScore.of_terms(names, terms), bias=bias)
+    rows = [(weights.get(name, 0.0), *scales.get(name, Scale())) for name in names]
+    weight, shift, divisor = np.array(rows, np.float64).T
+    score = LinearScore(weight, shift, divisor, np.zeros(len(names)), bias)
     return LinearFile(tuple(names), score, rules)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,6 +107,10 @@ class Scale(NamedTuple):
 
     shift: float = 0.0
     divisor: float = 1.0
+
+
+NO_SCALES: Mapping[str, Scale] = MappingProxyType({})
+"""Features that are not scaled."""
 
 
 def check_scale(shift: float, divisor: float, what: str) -> Scale:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from boostrank.data.arrays import default_feature_names
 from boostrank.data.feature_space import NUMBERED
 from boostrank.engines.served import ranklib
 from boostrank.engines.served.linear import LinearFile, read_weights
-from boostrank.engines.served.rules import SINGLE, Scale, Split, check_scale
+from boostrank.engines.served.rules import NO_SCALES, SINGLE, Scale, Split, check_scale
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
 from boostrank.records import from_json
@@ -36,9 +35,7 @@ def recognises_dump(document: Any) -> bool:
         return False
     first_tree = document[0]
     if isinstance(first_tree, str):
-        return first_tree.lstrip().startswith('{ "nodeid"') or first_tree.lstrip().startswith(
-            '{"nodeid"'
-        )
+        return first_tree.lstrip().startswith(('{ "nodeid"', '{"nodeid"'))
     return isinstance(first_tree, dict) and "nodeid" in first_tree
 
 
@@ -55,9 +52,7 @@ def read_dump(document: Any) -> TreeFile:
 
 
 def read_roots(
-    roots: Sequence[Any],
-    names: Sequence[str] = (),
-    scales: Mapping[str, Scale] = MappingProxyType({}),
+    roots: Sequence[Any], names: Sequence[str] = (), scales: Mapping[str, Scale] = NO_SCALES
 ) -> TreeFile:
     """Read the trees of a dump. Without `names`, the features are those that occur."""
     return read_trees(

@@ -12,7 +12,7 @@ import numpy as np
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Array
 from boostrank.engines.lightgbm.format import plain_text
-from boostrank.engines.served.rules import Rules, Scale, Split, Tree, check_names, scores
+from boostrank.engines.served.rules import NO_SCALES, Rules, Scale, Split, Tree, check_names, scores
 from boostrank.engines.trees import (
     LARGEST_SCORE,
     MAX_DEPTH,
@@ -41,14 +41,14 @@ class TreeFile:
     names: tuple[str, ...]
     forest: Forest
     rules: Rules
-    scale: Mapping[int, Scale] | None = None
+    scale: Mapping[int, Scale]
 
     def scores(self, rows: Any) -> Array:
         """Return the program's scores of dense rows float32[n, d], in its type."""
         trees = ServedTrees(self.forest, np.zeros(0))
         if self.scale and self.rules.missing is not None:
             rows = np.nan_to_num(rows, nan=self.rules.missing)
-        return scores(trees, normalise(rows, self.scale or {}), self.rules)
+        return scores(trees, normalise(rows, self.scale), self.rules)
 
     def to_text(self) -> bytes:
         """Return LightGBM's text of the same trees, which adds up in float64."""
@@ -62,7 +62,7 @@ class TreeFile:
                 below = np.nextafter(single, -np.inf)
                 bounds = np.where(single < bounds, single, below).astype(np.float64)
         threshold = np.where(forest.categorical, forest.threshold, bounds)
-        for column, (shift, divisor) in (self.scale or {}).items():
+        for column, (shift, divisor) in self.scale.items():
             is_of_column = forest.feature == column
             threshold[is_of_column] = threshold[is_of_column] * divisor + shift
         threshold = np.maximum(threshold, LOWEST)
@@ -89,7 +89,7 @@ def read_trees(
     rules: Rules,
     *,
     weights: Sequence[float] | None = None,
-    scales: Mapping[str, Scale] | None = None,
+    scales: Mapping[str, Scale] = NO_SCALES,
 ) -> TreeFile:
     """Check all nodes of a file and convert them to arrays.
 
@@ -112,11 +112,7 @@ def read_trees(
             raise
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ModelError(f"tree {tree} is damaged: {type(error).__name__} {error}") from None
-    scale = {
-        names.index(name): shift_and_divisor
-        for name, shift_and_divisor in (scales or {}).items()
-        if name in names
-    }
+    scale = {names.index(name): scales[name] for name in scales if name in names}
     return TreeFile(tuple(names), table.forest(), rules, scale)
 
 
@@ -164,7 +160,7 @@ class _Table:
         if isinstance(split.test, float):
             return split.test, kind
         categories = np.array(split.test, np.int64)
-        refuse(not ((categories >= 0) & (categories < 2**24)).all(), "a category is out of range")
+        refuse((categories < 0) | (categories >= 2**24), "a category is out of range")
         words = category_words(categories)
         self._words += words.size
         refuse(self._words > _MOST_NODES, "its sets of categories are too large")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -15,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xgboost
@@ -44,7 +43,7 @@ from boostrank.engines.base import (
 )
 from boostrank.engines.engine_params import engine_threads, limit_in_children
 from boostrank.engines.trees import NOTHING, LinearStart, engine_names
-from boostrank.engines.xgboost.format import XGBOOST, tree_weights, with_even_leaves
+from boostrank.engines.xgboost.format import XGBOOST, with_even_leaves
 from boostrank.engines.xgboost.model_json import ATTRIBUTE, names_in, readable, with_names
 from boostrank.engines.xgboost.params import PARAMS, SAMPLED_FRACTIONS, base_score, translate
 
@@ -64,18 +63,9 @@ class XGBoostBooster(Booster):
 
     @classmethod
     def load(cls, data: bytes) -> XGBoostBooster:
-        """Load a checked model file.
-
-        Raises:
-            ModelError: the installed XGBoost would ignore the weights of dart's trees.
-        """
+        """Load a checked model file."""
         booster = xgboost.Booster()
         booster.load_model(bytearray(readable(data)))
-        if _has_tree_weights(data) and not _has_tree_weights(bytes(booster.save_raw("json"))):
-            raise ModelError(
-                f"this dart model is from a later XGBoost; version {xgboost.__version__} would"
-                " ignore its tree weights and compute wrong scores: upgrade xgboost"
-            )
         return cls(booster)
 
     @property
@@ -136,8 +126,7 @@ class XGBoostBooster(Booster):
         """
         outputs, stays_sparse = [], request.absent_is_missing and is_sparse(features)
         last_iteration = request.rounds + self.start_trees if request.rounds else 0
-        options: dict[str, Any] = {"validate_features": False}
-        options["iteration_range"] = (0, last_iteration)
+        options: Any = {"validate_features": False, "iteration_range": (0, last_iteration)}
         threads = engine_threads("XGBoost", request.threads)
         with _one_at_a_time:
             if getattr(self.native, "_boostrank_threads", None) != threads:
@@ -146,12 +135,14 @@ class XGBoostBooster(Booster):
             for start, stop in dense_batches(features):
                 batch = features[start:stop] if stays_sparse else dense_rows(features, start, stop)
                 if request.what == SCORES:
-                    scores = self.native.inplace_predict(batch, predict_type="margin", **options)
-                    outputs.append(scores)
+                    output = self.native.inplace_predict(batch, predict_type="margin", **options)
                 else:
-                    output_option = "pred_leaf" if request.what == LEAVES else "pred_contribs"
+                    leaves = request.what == LEAVES
                     matrix = xgboost.DMatrix(batch, nthread=threads)
-                    outputs.append(self.native.predict(matrix, **{output_option: True}, **options))
+                    output = self.native.predict(
+                        matrix, pred_leaf=leaves, pred_contribs=not leaves, **options
+                    )
+                outputs.append(output)
         return outputs
 
     def to_bytes(self, rounds: int = 0) -> bytes:
@@ -169,15 +160,11 @@ class XGBoostBooster(Booster):
 
     def expose(self, best: int) -> Any:
         """Return a `CountingBooster` of the rounds; see `Booster.expose`."""
-        model = self
-        if best not in (0, self.rounds):
-            model = self.load(self.to_bytes(best))
-        return CountingBooster(model, best)
+        return CountingBooster(self.load(self.to_bytes(best)), best)
 
     def finished(self, categories: Mapping[int, Categories]) -> XGBoostBooster:
         """Return a model with leaves in units of one power of two and names of categories."""
-        unrounded = self.to_bytes()
-        body = with_even_leaves(unrounded)
+        body = with_even_leaves(self.to_bytes())
         names = {
             column: encoding.values
             for column, encoding in categories.items()
@@ -185,7 +172,7 @@ class XGBoostBooster(Booster):
         }
         if names:
             body = with_names(body, names)
-        return self if body == unrounded else self.load(body)
+        return self.load(body)
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
         """Return the categories of each categorical feature, as far as the file names them."""
@@ -234,41 +221,25 @@ class CountingBooster(xgboost.Booster):  # type: ignore[misc]
             super()._validate_features(feature_names)
 
 
-class SplitModel(NamedTuple):
-    """The grown trees and the linear start of a model, either of which may be None."""
-
-    grown: XGBoostBooster | None
-    start: XGBoostBooster | None
-
-
-def split_start(booster: XGBoostBooster | None) -> SplitModel:
-    """Split a model into its grown trees and its linear start."""
+def split_start(
+    booster: XGBoostBooster | None,
+) -> tuple[XGBoostBooster | None, XGBoostBooster | None]:
+    """Return the grown trees and the linear start of a model, either of which may be None."""
     if booster is None or not booster.start_trees:
-        return SplitModel(booster, None)
+        return booster, None
     if not booster.rounds:
-        return SplitModel(None, booster)
+        return None, booster
     model = XGBOOST.parse(booster.to_bytes())
-    trees = model.forest["trees"][model.start_trees :]
-    start = XGBoostBooster.load(model.with_trees(model.start, [], [0]))
-    grown = XGBoostBooster.load(model.with_trees({}, trees, model.ends))
-    return SplitModel(grown, start)
+    start = XGBoostBooster.load(model.with_trees(model.start, []))
+    return XGBoostBooster.load(model.with_trees({}, model.grown_trees)), start
 
 
 def join_start(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoostBooster:
     """Join the trees of a linear start, if there is one, and the grown trees."""
     if start is None:
         return booster
-    grown_model, curves = XGBOOST.parse(booster.to_bytes()), XGBOOST.parse(start.to_bytes()).start
-    return XGBoostBooster.load(
-        grown_model.with_trees(curves, grown_model.forest["trees"], grown_model.ends)
-    )
-
-
-def _has_tree_weights(body: bytes) -> bool:
-    return (
-        b'"weight_drop"' in body
-        and tree_weights(json.loads(body)["learner"]["gradient_booster"]) is not None
-    )
+    model, curves = XGBOOST.parse(booster.to_bytes()), XGBOOST.parse(start.to_bytes()).start
+    return XGBoostBooster.load(model.with_trees(curves, model.grown_trees))
 
 
 class XGBoost(Backend):
@@ -291,28 +262,8 @@ class XGBoost(Backend):
         Raises:
             DataError: a feature has infinite values.
         """
-        try:
-            return self._dataset(data, params, reference=reference, weights=weights)
-        except xgboost.core.XGBoostError as error:
-            if "`inf`" not in last_line(error):
-                raise
-            names = data.feature_names if isinstance(data.features, np.ndarray) else ()
-            infinite = (
-                f"column {name!r}"
-                for i, name in enumerate(names)
-                if np.isinf(data.features[:, i]).any()
-            )
-            raise DataError(
-                f"{next(infinite, 'a column')} has infinite values, which XGBoost does not support:"
-                " make them missing (--inf missing when reading files), or use the lightgbm"
-                " backend"
-            ) from error
-
-    def _dataset(
-        self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
-    ) -> Any:
         translated = translate(params)
-        code_columns = set(data.categorical)
+        code_columns, types = set(data.categorical), None
         parent = whole_of(data.features)
         method = translated.get("tree_method", "auto")
         if method not in ("auto", "hist"):
@@ -322,22 +273,28 @@ class XGBoost(Backend):
         if reference is None:
             # Avoids the quantile sketch, the most expensive part of a matrix.
             reference = getattr(parent, "bins", None)
-        options = {"ref": reference, "enable_categorical": bool(code_columns)}
-        options |= {"max_bin": translated["max_bin"], "nthread": translated.get("nthread")}
+        options = {
+            "ref": reference,
+            "enable_categorical": bool(code_columns),
+            "max_bin": translated["max_bin"],
+            "nthread": translated.get("nthread"),
+        }
         info = {
             "label": data.labels.astype(np.float32),
             "group": data.queries.sizes,
             "weight": data.queries.weights if weights else None,
             "feature_names": list(engine_names(data.feature_names)),
         }
-        types = None
         if code_columns:
             types = ["c" if i in code_columns else "float" for i in range(data.n_features)]
-        if data.is_sparse or data.on_disk or parent is not None:
-            matrix = _create_quantile_matrix(data, types, options)
-            matrix.set_info(**info)
-        else:
-            matrix = xgboost.QuantileDMatrix(data.features, feature_types=types, **info, **options)
+        with _naming_infinite(data):
+            if data.is_sparse or data.on_disk or parent is not None:
+                matrix = _create_quantile_matrix(data, types, options)
+                matrix.set_info(**info)
+            else:
+                matrix = xgboost.QuantileDMatrix(
+                    data.features, feature_types=types, **info, **options
+                )
         if parent is not None and parent.bins is None:
             parent.bins = matrix
         return matrix
@@ -364,15 +321,18 @@ class XGBoost(Backend):
             self._set_initial_scores(request, start)
         matrices = [request.train, *(data for _, data in request.valid)]
         booster = xgboost.Booster(params, matrices, model_file=continued and continued.native)
-        if resumed is not None:
-            _check_resumed(booster, request.train, resumed.snapshot)
+        if resumed is not None and digest(booster, request.train) != resumed.snapshot.scores_sha256:
+            raise ModelError(
+                "the checkpoint's trees do not reproduce its scores bit for bit, perhaps because it"
+                " was written on another machine"
+            )
         scores = partial(booster.predict, output_margin=gradient is not None)
         rounds = Rounds(
             request, _Model(booster, request.train), before=earlier_rounds, scores=scores
         )
         # Sampling is seeded in each round because XGBoost hides its random state.
         samples = any(float(params.get(name, 1.0)) < 1 for name in SAMPLED_FRACTIONS)
-        tree_method, seed = str(params.get("tree_method", "hist")), int(params.get("seed", 0))
+        seed = int(params.get("seed", 0))
 
         def objective(scores: Array, matrix: Any) -> tuple[Any, Any]:
             assert gradient is not None
@@ -382,7 +342,7 @@ class XGBoost(Backend):
         try:
             for round in rounds:
                 if samples:
-                    reseed(booster, tree_method, round_seed("seed", seed, round))
+                    reseed(booster, round_seed("seed", seed, round))
                 booster.update(request.train, round - earlier_rounds, gradient and objective)
         except TrainingError as error:
             error.model = None
@@ -422,30 +382,34 @@ class XGBoost(Backend):
         )
         without_trees = xgboost.train({"objective": "rank:ndcg", "base_score": 0.0}, matrix, 0)
         model = XGBOOST.parse(bytes(without_trees.save_raw("json")))
-        return XGBoostBooster.load(model.with_trees(start.curves or {0: NOTHING}, [], [0]))
+        return XGBoostBooster.load(model.with_trees(start.curves or {0: NOTHING}, []))
 
 
 BACKEND = XGBoost()
 limit_in_children("XGBoost", partial(xgboost.set_config, nthread=1))
 
 
+@contextlib.contextmanager
+def _naming_infinite(data: RankingDataset) -> Iterator[None]:
+    """Name the column of infinite values in XGBoost's error about them."""
+    try:
+        yield
+    except xgboost.core.XGBoostError as error:
+        if "`inf`" not in last_line(error):
+            raise
+        names = data.feature_names if isinstance(data.features, np.ndarray) else ()
+        infinite = [name for i, name in enumerate(names) if np.isinf(data.features[:, i]).any()]
+        column = f"column {infinite[0]!r}" if infinite else "a column"
+        raise DataError(
+            f"{column} has infinite values, which XGBoost does not support: make them missing"
+            " (--inf missing when reading files), or use the lightgbm backend"
+        ) from error
+
+
 def digest(booster: Any, train: Any) -> str:
     """Return the SHA-256 of a booster's float32 scores of its training rows."""
     scores = booster.predict(train, output_margin=True, training=True)
     return hashlib.sha256(np.asarray(scores, dtype=np.float32).tobytes()).hexdigest()
-
-
-def _check_resumed(booster: Any, train: Any, snapshot: Snapshot) -> None:
-    try:
-        sha256 = digest(booster, train)
-    except ValueError as error:  # other features
-        reason = str(error).splitlines()[0]
-        raise ModelError(f"the checkpoint's model does not fit the data: {reason}") from error
-    if sha256 != snapshot.scores_sha256:
-        raise ModelError(
-            "the checkpoint's trees do not reproduce its scores bit for bit, perhaps because it was"
-            " written on another machine"
-        )
 
 
 @dataclass
@@ -459,16 +423,15 @@ class _Model(Resettable):
         self.booster.set_param(PARAMS.resolve_names(params))
 
 
-def reseed(booster: Any, tree_method: str, seed: int) -> None:
+def reseed(booster: Any, seed: int) -> None:
     """Seed the row and feature sampling.
 
     XGBoost seeds the feature sampler when it creates the tree method, so another method is selected
     temporarily.
     """
-    other_method = "hist" if tree_method == "approx" else "approx"
-    booster.set_param({"tree_method": other_method})
+    booster.set_param({"tree_method": "approx"})
     booster.save_config()  # XGBoost applies parameters when its configuration is read
-    booster.set_param({"tree_method": tree_method, "seed": seed})
+    booster.set_param({"tree_method": "hist", "seed": seed})
 
 
 def is_of_connection(error: Exception) -> bool:

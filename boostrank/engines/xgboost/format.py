@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,7 @@ from boostrank.engines.trees import (
     category_words,
     filled_start,
     make_forest,
-    parts_of,
     read_json,
-    reals,
     refuse,
     sum_of_starts,
     write_json,
@@ -39,16 +37,15 @@ _LOGARITHMIC = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "su
 
 @dataclass(frozen=True, eq=False)
 class XGBoostModel:
-    """A checked model JSON.
-
-    Args:
-        forest: part of the document with the trees.
-        weights: float64[T], weight of each tree; None if all are 1.
-    """
+    """A checked model JSON."""
 
     document: Json
-    forest: Json
-    weights: Float64Array | None
+
+    @property
+    def forest(self) -> Json:
+        """The part of the document with the trees."""
+        forest: Json = self.document["learner"]["gradient_booster"]["model"]
+        return forest
 
     @cached_property
     def start_trees(self) -> int:
@@ -61,14 +58,11 @@ class XGBoostModel:
         return read_start(self.forest["trees"][: self.start_trees])
 
     @property
-    def ends(self) -> list[int]:
-        """The number of grown trees after each round, which starts with 0."""
-        ends = self.forest.get("iteration_indptr") or list(range(len(self.forest["trees"]) + 1))
-        return [end - self.start_trees for end in ends[self.start_trees :]]
+    def grown_trees(self) -> list[Json]:
+        """The trees after the linear start."""
+        return list(self.forest["trees"][self.start_trees :])
 
-    def with_trees(
-        self, start: Mapping[int, Curve], grown_trees: Sequence[Json], ends: Sequence[int]
-    ) -> bytes:
+    def with_trees(self, start: Mapping[int, Curve], grown_trees: Sequence[Json]) -> bytes:
         """Return the file with another linear start and other grown trees."""
         learner = self.document["learner"]
         start_trees = write_start(start, int(learner["learner_model_param"]["num_feature"]))
@@ -77,10 +71,7 @@ class XGBoostModel:
         forest = self.forest | {
             "trees": trees,
             "tree_info": [0] * len(trees),
-            "iteration_indptr": [
-                *range(len(start_trees)),
-                *(end + len(start_trees) for end in ends),
-            ],
+            "iteration_indptr": list(range(len(trees) + 1)),
             "gbtree_model_param": self.forest["gbtree_model_param"] | {"num_trees": n_trees},
         }
         new_parts = {
@@ -113,59 +104,39 @@ class XGBoostFormat(ModelFormat):
             body[1:2].isalpha(),
             "this is XGBoost's binary UBJSON: save it under a name that ends in .json",
         )
-        # Read the document, and find the model, which dart nests once more.
-        document = read_json(body)
-        largest_leaf = largest_leaves(document)
-        learner = document["learner"]
-        booster = learner["gradient_booster"]
-        forest = (booster["gbtree"] if booster["name"] == "dart" else booster)["model"]
-        weights = tree_weights(booster)
-        # Check the claim of a linear start against the trees and rounds of the file.
-        claimed, rounds = learner["attributes"].get(ATTRIBUTE, "0"), forest.get("iteration_indptr")
-        n_start_trees = start_trees(forest["trees"]) if weights is None else 0
-        if claimed not in ("0", str(n_start_trees)):
-            raise ModelError(
-                f"{ATTRIBUTE} claims {claimed[:40]!r} trees of a linear start, but the file has"
-                f" {n_start_trees}"
-            )
-        first_rounds = list(range(n_start_trees + 1))
-        if claimed != "0" and rounds and rounds[: n_start_trees + 1] != first_rounds:
-            raise ModelError(
-                f"iteration_indptr does not count each of the {n_start_trees} trees of a linear"
-                " start as a round"
-            )
+        model = XGBoostModel(read_json(body))
+        largest_leaf, learner = largest_leaves(model.document), model.document["learner"]
+        # Check the claim of a linear start against the trees of the file.
+        claimed = learner["attributes"].get(ATTRIBUTE, "0")
+        n_start_trees = start_trees(model.forest["trees"])
+        refuse(
+            claimed not in ("0", str(n_start_trees)),
+            f"{ATTRIBUTE} claims {claimed[:40]!r} trees of a linear start, but the file has"
+            f" {n_start_trees}",
+        )
         # Bound all scores by the largest leaf of each tree: no sum may overflow.
         with np.errstate(over="ignore"):
-            if weights is not None:
-                weights = reals(weights, "weight_drop", largest_leaf.size, largest=FLOAT32_MAX)
-                largest_leaf *= np.abs(weights)
             score_bound = float(np.sum(largest_leaf)) + abs(_base(learner))
         refuse(not score_bound <= FLOAT32_MAX, "its leaves add up to more than the largest float32")
-        return XGBoostModel(document, forest, weights)
+        return model
 
     def trees(self, model: XGBoostModel, n_features: int) -> Trees:
         """Return the trees with split gains, the linear start as curves."""
         forest = _served(model, model.start_trees).forest
-        trees = model.forest["trees"][model.start_trees :]
-        is_inner = _column(trees, "left_children", np.int64) >= 0
-        gain = _column(trees, "loss_changes", np.float64)[is_inner]
+        is_inner = _column(model.grown_trees, "left_children", np.int64) >= 0
+        gain = _column(model.grown_trees, "loss_changes", np.float64)[is_inner]
         return Trees.summarise(forest, gain, n_features, start=model.start)
 
     def served(self, model: XGBoostModel) -> ServedTrees:
         """Return all trees, those of a linear start too, with the hessians in every leaf."""
         return _served(model, 0)
 
-    def merge(
-        self, models: Sequence[XGBoostModel], weights: Sequence[float] | None = None
-    ) -> bytes:
+    def merge(self, models: Sequence[XGBoostModel], weights: Sequence[float]) -> bytes:
         """Return the JSON of the sum, with one start and then the trees of all models.
 
         Raises:
-            ModelError: a model has weights of dart.
             ParameterError: base scores differ.
         """
-        if any(model.weights is not None for model in models):
-            raise ModelError("dart weights its trees, so its models cannot be averaged")
         base_scores = {
             model.document["learner"]["learner_model_param"]["base_score"] for model in models
         }
@@ -173,21 +144,16 @@ class XGBoostFormat(ModelFormat):
             raise ParameterError(
                 f"the models have different base scores: {', '.join(sorted(base_scores))}"
             )
-        trees, ends = [], [0]
-        for model, divisor in zip(models, parts_of(len(models), weights), strict=True):
-            grown_trees = model.forest["trees"][model.start_trees :]
-            trees += [_divided(tree, divisor) for tree in grown_trees]
-            ends += [ends[-1] + end for end in model.ends[1:]]
+        trees = []
+        for model, weight in zip(models, weights, strict=True):
+            trees += [_divided(tree, 1.0 / weight) for tree in model.grown_trees]
         start = sum_of_starts([model.start for model in models], weights)
-        return models[0].with_trees(start, trees, ends)
+        return models[0].with_trees(start, trees)
 
     def filled(self, body: bytes, values: Float64Array) -> bytes:
         """Return the JSON in which a missing value goes where its fill value goes."""
         model = self.parse(body)
-        trees = model.forest["trees"]
-        start = write_start(filled_start(model.start, values), values.size)
-        trees[: len(start)] = [dict(tree) | {"id": i} for i, tree in enumerate(start)]
-        for tree in trees[len(start) :]:
+        for tree in model.grown_trees:
             categorical_nodes = set(tree.get("categories_nodes", ()))
             for node, feature in enumerate(tree["split_indices"]):
                 if (
@@ -197,15 +163,12 @@ class XGBoostFormat(ModelFormat):
                 ):
                     condition = np.float32(tree["split_conditions"][node])
                     tree["default_left"][node] = int(np.float32(values[feature]) < condition)
-        return write_json(model.document)
+        return model.with_trees(filled_start(model.start, values), model.grown_trees)
 
     def leaf_values(self, model: XGBoostModel) -> list[Float64Array]:
         """Return the values of each tree, float64[nodes], where inner nodes have thresholds."""
         # XGBoost numbers leaves as nodes; thresholds stay where they are.
-        return [
-            np.array(tree["split_conditions"], np.float64)
-            for tree in model.forest["trees"][model.start_trees :]
-        ]
+        return [np.array(tree["split_conditions"], np.float64) for tree in model.grown_trees]
 
     def with_leaves(
         self,
@@ -215,29 +178,13 @@ class XGBoostFormat(ModelFormat):
     ) -> bytes:
         """Return the JSON with other values of the leaves, and another start if there is one."""
         trees = []
-        for tree, leaves in zip(model.forest["trees"][model.start_trees :], values, strict=True):
+        for tree, leaves in zip(model.grown_trees, values, strict=True):
             is_leaf = np.array(tree["left_children"]) < 0
             conditions = np.where(is_leaf, leaves.astype(np.float32), tree["split_conditions"])
             trees.append({**tree, "split_conditions": conditions.tolist()})
         if start is None:
             start = model.start
-        return model.with_trees(start, trees, model.ends)
-
-    def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
-        """Return the JSON for rows with more columns, in which feature i is `columns[i]`."""
-        document = json.loads(body)
-        learner = document["learner"]
-        learner["feature_names"] = list(names)
-        learner["feature_types"] = ["float"] * len(names) if learner["feature_types"] else []
-        learner["learner_model_param"]["num_feature"] = str(len(names))
-        booster = learner["gradient_booster"]
-        for tree in booster.get("gbtree", booster)["model"]["trees"]:
-            tree["tree_param"]["num_feature"] = str(len(names))
-            pairs = zip(tree["split_indices"], tree["left_children"], strict=True)
-            tree["split_indices"] = [
-                columns[column] if left >= 0 else column for column, left in pairs
-            ]
-        return write_json(document)
+        return model.with_trees(start, trees)
 
 
 XGBOOST = XGBoostFormat()
@@ -270,7 +217,6 @@ def _served(model: XGBoostModel, first_tree: int) -> ServedTrees:
     categorical[categorical_nodes] = True
     threshold[categorical_nodes] = np.arange(len(sets))
     nan_left = np.where(_column(trees, "default_left", np.int64), NAN_LEFT, 0)
-    weights = np.ones(n_nodes.size) if model.weights is None else model.weights[first_tree:]
     forest = make_forest(
         sets,
         feature=_column(trees, "split_indices", np.int64)[is_inner],
@@ -278,7 +224,7 @@ def _served(model: XGBoostModel, first_tree: int) -> ServedTrees:
         kind=(nan_left | np.where(categorical, CATEGORICAL | LISTED_RIGHT, 0))[is_inner],
         left=position[left],
         right=position[right],
-        value=(condition * weights.astype(np.float32)[tree])[is_leaf],
+        value=condition[is_leaf],
         roots=position[first_node],
         tree=tree[is_inner],
     )
@@ -311,18 +257,6 @@ def _column(trees: Sequence[Json], key: str, dtype: type[np.generic]) -> Array:
     return np.concatenate([np.zeros(0, dtype), *(np.array(tree[key], dtype) for tree in trees)])
 
 
-def tree_weights(booster: Json) -> Any:
-    """Return DART's weights of the trees in a `gradient_booster`, or None if it has no weights.
-
-    XGBoost up to 3.2 stores them in a booster "dart" around the "gbtree", 3.3 stores them in the
-    "gbtree" itself, and later versions store them next to its trees.
-    """
-    forest = booster.get("model")
-    if "weight_drop" not in booster and isinstance(forest, dict):
-        return forest.get("weight_drop")
-    return booster.get("weight_drop")
-
-
 def with_even_leaves(body: bytes) -> bytes:
     """Round the leaves and the base score of an unchecked file that XGBoost wrote, as
     `Leaves.in_units` does.
@@ -334,17 +268,14 @@ def with_even_leaves(body: bytes) -> bytes:
     learner = document["learner"]
     param, booster = learner["learner_model_param"], learner["gradient_booster"]
     base_text = param["base_score"].strip("[]")
-    if (
-        booster["name"] != "gbtree"
-        or tree_weights(booster) is not None
-        or _base(learner) != np.float32(float(base_text))
-    ):
+    if booster["name"] != "gbtree" or _base(learner) != np.float32(float(base_text)):
         return body
     # Round the leaves of all trees together, without those of inner or deleted nodes.
     trees = booster["model"]["trees"]
+    sizes = [len(tree["left_children"]) for tree in trees]
     inner = _column(trees, "left_children", np.int64) >= 0
     is_leaf = ~inner & (_column(trees, "split_indices", np.int64) != DELETED)
-    tree = np.repeat(np.arange(len(trees)), [len(tree["left_children"]) for tree in trees])
+    tree = np.repeat(np.arange(len(trees)), sizes)
     conditions = _column(trees, "split_conditions", np.float64)
     hessians = _column(trees, "sum_hessian", np.float64)
     leaves = Leaves(tree[is_leaf], conditions[is_leaf], hessians[is_leaf], base=float(base_text))
@@ -353,10 +284,8 @@ def with_even_leaves(body: bytes) -> bytes:
         return body
     conditions[is_leaf] = rounded.value
     # Write the rounded leaves and base back to the document.
-    node_ends = np.cumsum([len(tree["left_children"]) for tree in trees])
-    for document_tree, tree_conditions in zip(
-        trees, np.split(conditions, node_ends[:-1]), strict=True
-    ):
+    conditions_of_trees = np.split(conditions, np.cumsum(sizes)[:-1])
+    for document_tree, tree_conditions in zip(trees, conditions_of_trees, strict=True):
         document_tree["split_conditions"] = tree_conditions.tolist()
     param["base_score"] = param["base_score"].replace(base_text, repr(rounded.base))
     return write_json(document)
@@ -372,14 +301,8 @@ def _divided(tree: Json, divisor: float) -> Json:
     }
 
 
-class _CategorySets(NamedTuple):
-    """The nodes with categorical splits, and the words of the set of each."""
-
-    nodes: list[int]
-    sets: list[Array]
-
-
-def _sets_of(trees: list[Any], first_nodes: Int64Array) -> _CategorySets:
+def _sets_of(trees: list[Any], first_nodes: Int64Array) -> tuple[list[int], list[Array]]:
+    """Return the nodes with categorical splits, and the words of the set of each."""
     nodes, sets = list[int](), list[Array]()
     for tree, first_node in zip(trees, first_nodes.tolist(), strict=True):
         if "split_type" not in tree:
@@ -388,4 +311,4 @@ def _sets_of(trees: list[Any], first_nodes: Int64Array) -> _CategorySets:
         set_ends = np.cumsum(tree["categories_sizes"], dtype=np.int64)
         categories = np.split(np.array(tree["categories"], np.int64), set_ends)
         sets += map(category_words, categories[:-1])
-    return _CategorySets(nodes, sets)
+    return nodes, sets

@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,11 +26,11 @@ def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes:
             empty to remove them.
     """
     document = json.loads(body)
-    forest = document["learner"]["gradient_booster"].get("model")
+    forest = document["learner"]["gradient_booster"]["model"]
     columns = int(document["learner"]["learner_model_param"]["num_feature"])
     listed = [names.get(i) or () for i in range(columns)] if names else []
     encoded = [_encoded(column_names) for column_names in listed]
-    if forest is None or None in names.values() or None in encoded:
+    if None in names.values() or None in encoded:
         return body
     forest["cats"] = {
         "enc": encoded,
@@ -78,8 +77,7 @@ def _is_garbled(document: Json) -> bool:
 
 
 def _columns(document: Json) -> list[Json]:
-    forest = document["learner"]["gradient_booster"].get("model") or {}
-    return list((forest.get("cats") or _NONE)["enc"])
+    return list((document["learner"]["gradient_booster"]["model"].get("cats") or _NONE)["enc"])
 
 
 def _encoded(names: Sequence[Any]) -> Json | None:
@@ -112,15 +110,15 @@ def write_start(curves: Mapping[int, Curve], n_features: int) -> list[Json]:
 def _tree(feature: int, curve: Curve, n_features: int) -> Json:
     tree = StepTree.from_curve(curve)
     bounds = np.nextafter(rounded_down(np.array(tree.bounds)), np.inf)
-    leaves, positions = tree.leaf[::-1], np.arange(len(tree.left) + len(tree.leaf))
+    n_nodes, positions = len(tree.left), np.arange(len(tree.value))
     fields = {
-        "base_weights": _float32([*tree.node, *leaves]),
+        "base_weights": _float32(tree.value),
         "default_left": (positions == 0).astype(int),
         "loss_changes": np.zeros(positions.size),
-        "split_conditions": _float32([_LOWEST, *bounds, *leaves]),
-        "split_indices": feature * (positions < len(tree.left)),
+        "split_conditions": _float32([_LOWEST, *bounds, *tree.value[n_nodes:]]),
+        "split_indices": feature * (positions < n_nodes),
         "split_type": np.zeros(positions.size, int),
-        "sum_hessian": _float32([*tree.below, *tree.documents[::-1]]),
+        "sum_hessian": _float32(tree.documents),
     }
     return write_tree(n_features, (tree.left, tree.right), 0, fields, depth_first=True)
 
@@ -193,9 +191,7 @@ def _is_start(tree: Json) -> bool:
     """Return True for a tree whose first split is below all numbers and whose other splits have no
     gain.
     """
-    left_children = tree["left_children"]
-    right_children = tree["right_children"]
-    conditions = tree["split_conditions"]
+    left_children, conditions = tree["left_children"], tree["split_conditions"]
     if (
         left_children[0] < 0
         or left_children[left_children[0]] >= 0
@@ -203,7 +199,7 @@ def _is_start(tree: Json) -> bool:
         or any(tree["loss_changes"])
     ):
         return False
-    nodes = _in_order(left_children, right_children).nodes
+    nodes, _ = _in_order(left_children, tree["right_children"])
     bounds = [conditions[node] for node in nodes]
     features = {tree["split_indices"][node] for node in nodes}
     return len(features) == 1 and bounds == sorted(set(bounds)) and not tree.get("categories_nodes")
@@ -219,18 +215,13 @@ def _read(tree: Json) -> tuple[int, Curve]:
     conditions = _float32(tree["split_conditions"])
     levels, documents = conditions[leaves], np.array(tree["sum_hessian"], dtype=np.float64)[leaves]
     just_below = np.nextafter(conditions[nodes[1:]].astype(np.float32), -np.inf)
-    steps = Curve(just_above(just_below), levels[1:], float(levels[0]))
-    return int(tree["split_indices"][0]), replace(steps, documents=np.roll(documents, -1))
+    bounds = just_above(just_below)
+    curve = Curve(bounds, levels[1:], float(levels[0]), np.roll(documents, -1))
+    return int(tree["split_indices"][0]), curve
 
 
-class _Order(NamedTuple):
-    """The nodes and leaves of a tree from left to right."""
-
-    nodes: list[int]
-    leaves: list[int]
-
-
-def _in_order(left: Sequence[int], right: Sequence[int]) -> _Order:
+def _in_order(left: Sequence[int], right: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the nodes and the leaves of a tree from left to right."""
     nodes, leaves, ancestors, node = list[int](), list[int](), list[int](), 0
     while True:
         while left[node] >= 0:
@@ -238,6 +229,6 @@ def _in_order(left: Sequence[int], right: Sequence[int]) -> _Order:
             node = left[node]
         leaves.append(node)
         if not ancestors:
-            return _Order(nodes, leaves)
+            return nodes, leaves
         nodes.append(ancestors.pop())
         node = right[nodes[-1]]

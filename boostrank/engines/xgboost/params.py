@@ -51,12 +51,9 @@ OF_OBJECTIVES = frozenset(
     lambdarank_score_normalization lambdarank_unbiased ndcg_exp_gain
     """.split()
 )
-# Without booster=dart, XGBoost before 3.3 ignores them, and later versions train a dart model for
-# three of them.
-OF_DART = {"normalize_type", "one_drop", "rate_drop", "sample_type", "skip_drop"}
 _KNOWN = (
     "colsample_bylevel grow_policy interaction_constraints max_cached_hist_node max_cat_threshold"
-    " max_cat_to_onehot max_delta_step max_depth num_parallel_tree sampling_method tree_method"
+    " max_cat_to_onehot max_delta_step max_depth sampling_method tree_method"
 )
 REFUSED = {
     name: reason
@@ -76,6 +73,10 @@ REFUSED = {
         "it belongs to booster=gblinear: train linear models with backend='linear'": (
             "feature_selector top_k tolerance max_row_perbatch"
         ),
+        "boostrank trains no dart models of XGBoost: use backend='lightgbm', boosting='dart'": (
+            "normalize_type one_drop rate_drop sample_type skip_drop"
+        ),
+        "a round is one tree: use subsample and colsample_bynode": "num_parallel_tree",
         "metrics are boostrank's own: pass metric= and eval_at=": "disable_default_eval_metric",
         "it belongs to a DMatrix": "feature_weights",
         "it belongs to the data: RankingDataset.from_arrays(..., categorical_feature=)": (
@@ -94,13 +95,19 @@ REFUSED = {
     for name in names.split()
 }
 """The reason why each parameter is rejected, with the remedy, by main name."""
+_HARMLESS = {
+    "multi_strategy": ("one_output_per_tree",),
+    "num_class": (1,),
+    "num_parallel_tree": (1, "1"),
+    "validate_parameters": (True, False),
+}
 _NAMES = {
     **{
         alias: canonical
         for canonical, aliases in _LIGHTGBM.items()
         for alias in (canonical, *aliases.split())
     },
-    **{name: name for name in (*_KNOWN.split(), *OF_OBJECTIVES, *OF_DART, *REFUSED)},
+    **{name: name for name in (*_KNOWN.split(), *OF_OBJECTIVES, *REFUSED)},
 }
 # Prediction at raw score 0, for objectives that transform scores.
 _ZERO = dict.fromkeys(("binary:logistic", "binary:logitraw", "reg:logistic"), 0.5)
@@ -127,32 +134,20 @@ def translate(params: ParamValues) -> dict[str, Any]:
         raise ParameterError(f"{given_as['max_leaves']}=1 must be at least 2, or 0 for any number")
     if translated.get("max_depth", 0) == -1:  # no limit, in LightGBM's spelling
         translated["max_depth"] = 0
-    # XGBoost accepts no list for monotone_constraints, and names in interaction_constraints only if
-    # data have names.
+    # XGBoost accepts no lists of numbers for constraints.
     if not isinstance(translated.get("monotone_constraints", {}), Mapping):
         directions = read_directions(translated["monotone_constraints"], None)
-        numbers = ",".join(map(str, directions))
-        translated["monotone_constraints"] = f"({numbers})" if directions else ""
+        translated["monotone_constraints"] = tuple(directions) or ""
     if "interaction_constraints" in translated:
-        constraints = translated["interaction_constraints"]
-        groups = read_groups(constraints, None) if constraints not in ("", None) else []
-        has_names = any(isinstance(feature, str) for group in groups for feature in group)
-        if has_names:
-            translated["interaction_constraints"] = groups
-        else:
-            translated["interaction_constraints"] = json.dumps(groups) if groups else ""
+        groups = read_groups(translated["interaction_constraints"] or (), None)
+        translated["interaction_constraints"] = json.dumps(groups) if groups else ""
     if "nthread" in translated:
         translated["nthread"] = engine_threads("XGBoost", translated["nthread"])
     if "verbosity" in translated:
         translated["verbosity"] = min(max(0, int(translated["verbosity"])), 3)
-    if "booster" in translated:
-        translated["booster"] = {"gbdt": "gbtree"}.get(translated["booster"], translated["booster"])
-        if translated["booster"] not in {"gbtree", "dart"}:
-            raise ParameterError(f"booster={translated['booster']!r} must be gbtree or dart")
-    dart_params = sorted(OF_DART & translated.keys())
-    if dart_params and translated.get("booster") != "dart":
-        name = given_as[dart_params[0]]
-        raise ParameterError(f"{name!r} is a parameter of dart: set booster=dart")
+    booster = translated.pop("booster", "gbtree")
+    if booster not in ("gbtree", "gbdt"):
+        raise ParameterError(f"{given_as['booster']}={booster!r} must be gbtree")
     defaults: dict[str, Any] = {"learning_rate": 0.1, "max_bin": 255, "reg_lambda": 0.0}
     if "max_depth" not in translated or "max_leaves" in translated:
         defaults |= {"max_leaves": 31, "max_depth": 0, "grow_policy": "lossguide"}
@@ -172,16 +167,8 @@ def base_score(objective: str) -> float:
 class XGBoostParams(Params):
     """The parameters of XGBoost, in its names or LightGBM's."""
 
-    title = "XGBoost"
-    of_objectives = OF_OBJECTIVES
-    refused, harmless = (
-        REFUSED,
-        {
-            "multi_strategy": ("one_output_per_tree",),
-            "num_class": (1,),
-            "validate_parameters": (True, False),
-        },
-    )
+    title, refused, of_objectives = "XGBoost", REFUSED, OF_OBJECTIVES
+    harmless = _HARMLESS
     untried = frozenset(
         {"interaction_constraints", "monotone_constraints", "nthread", "tree_method", "verbosity"}
     )
@@ -198,10 +185,9 @@ class XGBoostParams(Params):
     def attempt(self, params: dict[str, Any]) -> None:
         """Train one round on four rows, so that XGBoost raises its own errors."""
         rows = xgboost.DMatrix(np.arange(4.0).reshape(-1, 1), np.zeros(4), nthread=1)
-        dart = {"booster": "dart"} if OF_DART & self.resolve_names(params).keys() else {}
-        fixed_params = {"nthread": 1, "disable_default_eval_metric": True, "base_score": 0.0}
         flat_gradient = np.zeros(4, np.float32), np.ones(4, np.float32)
-        trial_params = translate(dart | params) | fixed_params
+        trial_params = translate(params)
+        trial_params |= {"nthread": 1, "disable_default_eval_metric": True, "base_score": 0.0}
         # As a parameter, the verbosity would stay and hide messages of the training.
         with xgboost.config_context(verbosity=0):
             xgboost.train(trial_params, rows, 1, obj=lambda *_: flat_gradient)
@@ -222,19 +208,16 @@ class XGBoostParams(Params):
     def limits(self, params: ParamValues, names: Sequence[str]) -> Limits:
         """Return the constraints, where a feature outside all groups is a group alone."""
         engine_params, groups = self.resolve_names(self.of_columns(params, names)), None
-        if engine_params.get("interaction_constraints", "") not in ("", None):
+        if constraints := engine_params.get("interaction_constraints"):
             # A feature outside all groups gets trees of its own, as in a start.
             single_features = [[i] for i in range(len(names))]
-            all_groups = [*engine_params["interaction_constraints"], *single_features]
-            groups = tuple(map(frozenset, all_groups))
+            groups = tuple(map(frozenset, [*constraints, *single_features]))
         directions = engine_params.get("monotone_constraints", [0] * len(names))
         return Limits(np.array(directions, np.int64), groups=groups)
 
     def unresumable(self, params: ParamValues, native_objective: str | None) -> str | None:
         """Return which random or hidden state of XGBoost prevents an exact resumption."""
         translated = translate(params)
-        if translated.get("booster") == "dart":
-            return "dart rescales earlier trees by random numbers that XGBoost hides"
         if translated.get("lambdarank_unbiased") in (True, 1, "1", "true"):
             return "XGBoost cannot restore learnt position biases (lambdarank_unbiased)"
         if native_objective and translated.get("lambdarank_pair_method") == "mean":
@@ -243,13 +226,6 @@ class XGBoostParams(Params):
                 " restarts"
             )
         return None
-
-    def unstartable(self, params: ParamValues) -> str | None:
-        """Name the booster, unless it is gbtree, the only one that can contain a start."""
-        booster = translate(params).get("booster", "gbtree")
-        if booster == "gbtree":
-            return None
-        return f"a model of booster={booster} cannot contain a start"
 
 
 PARAMS = XGBoostParams()

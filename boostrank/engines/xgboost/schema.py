@@ -9,14 +9,15 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import BoolArray, Float64Array, Int64Array
-from boostrank.engines.trees import MAX_DEPTH, depths, reals, refuse
+from boostrank.engines.trees import MAX_DEPTH, depths, refuse
 
 INT32_MAX = 2**31 - 1
 FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -27,6 +28,10 @@ DELETED = INT32_MAX
 _MAX_CATEGORY, _MAX_CATEGORY_BITS = 2**24, 2**33
 # Each feature takes memory, even if the file does not name it.
 _MOST_UNNAMED = 2**24
+_NODE_LISTS = (
+    "right_children parents split_indices default_left split_conditions base_weights loss_changes"
+    " sum_hessian"
+).split()
 _NO_PARENT = (-1, INT32_MAX)  # the root's parent: -1, or -1 without its sign bit
 
 Bit = Annotated[int, Meta(ge=0, le=1)]
@@ -89,7 +94,7 @@ class ForestParam(Struct):
     """The number of trees in a model."""
 
     num_trees: Digits
-    num_parallel_tree: Digits = "1"
+    num_parallel_tree: Literal["0", "1"] = "1"
 
 
 class Forest(Struct):
@@ -100,25 +105,14 @@ class Forest(Struct):
     tree_info: list[Whole]
     iteration_indptr: list[Whole] | UnsetType = UNSET
     cats: Categories | UnsetType = UNSET
-    weight_drop: list[float] | UnsetType = UNSET
+    weight_drop: Any = UNSET
 
 
-class Trees(Struct):
-    """The booster "gbtree", which DART of XGBoost up to 3.2 contains."""
+class GBTree(Struct, tag_field="name", tag="gbtree"):
+    """The booster `gbtree`. Weights of trees make a dart model of XGBoost 3.3 and later."""
 
     model: Forest
-    weight_drop: list[float] | UnsetType = UNSET
-
-
-class GBTree(Trees, tag_field="name", tag="gbtree"):
-    """The booster `gbtree`."""
-
-
-class Dart(Struct, tag_field="name", tag="dart"):
-    """The booster `dart`: a forest, and a weight a tree."""
-
-    gbtree: Trees
-    weight_drop: list[float]
+    weight_drop: Any = UNSET
 
 
 class LearnerParam(Struct):
@@ -140,7 +134,7 @@ class Learner(Struct):
     """The booster of a model, its objective, attributes and features."""
 
     learner_model_param: LearnerParam
-    gradient_booster: GBTree | Dart
+    gradient_booster: GBTree
     objective: Named
     attributes: dict[str, str]
     feature_names: list[str] = []
@@ -164,13 +158,14 @@ def largest_leaves(document: Any) -> Float64Array:
         with contextlib.suppress(TypeError, KeyError):
             name = document["learner"]["gradient_booster"]["name"]
             refuse(
-                name not in ("gbtree", "dart"),
-                f"the booster is {str(name)[:40]!r}: only tree models (gbtree, dart) are supported",
+                name != "gbtree",
+                f"the booster is {str(name)[:40]!r}: only gbtree is supported",
             )
         raise ModelError(f"this is no model of XGBoost: {str(error)[:300]}") from None
-    booster = learner.gradient_booster
-    trees = booster.gbtree if isinstance(booster, Dart) else booster
-    return _check_forest(trees.model, _check_learner(learner))
+    forest, n_features = learner.gradient_booster.model, _check_learner(learner)
+    for part in (forest, learner.gradient_booster):
+        refuse(part.weight_drop is not UNSET, "it is a dart model: only gbtree is supported")
+    return _check_forest(forest, n_features)
 
 
 def _check_learner(learner: Learner) -> int:
@@ -193,30 +188,28 @@ def _check_learner(learner: Learner) -> int:
         refuse(
             n_names not in (0, n_features), f"{name} has {n_names} words for {n_features} features"
         )
-    if n_features > _MOST_UNNAMED and not learner.feature_names:
-        raise ModelError(
-            f"num_feature is {n_features:,} but the file has no feature names; without names at"
-            f" most {_MOST_UNNAMED:,} are accepted"
-        )
+    refuse(
+        n_features > _MOST_UNNAMED and not learner.feature_names,
+        f"num_feature is {n_features:,} but the file has no feature names; without names at most"
+        f" {_MOST_UNNAMED:,} are accepted",
+    )
     return n_features
 
 
 def _check_forest(forest: Forest, n_features: int) -> Float64Array:
     """Check the trees and their counts, and return the largest leaf magnitude of each."""
     n_trees = len(forest.trees)
-    if int(forest.gbtree_model_param.num_trees) != n_trees:
-        raise ModelError(
-            f"num_trees is {forest.gbtree_model_param.num_trees}, but the file has {n_trees} trees:"
-            " it is damaged"
-        )
+    num_trees = forest.gbtree_model_param.num_trees
+    refuse(
+        int(num_trees) != n_trees,
+        f"num_trees is {num_trees}, but the file has {n_trees} trees: it is damaged",
+    )
     _check_length(forest, "tree_info", n_trees, "the forest")
     refuse(any(forest.tree_info), "tree_info has trees of several outputs")
-    if forest.iteration_indptr is not UNSET:
-        _check_ends(
-            forest.iteration_indptr,
-            n_trees,
-            f"iteration_indptr does not divide {n_trees} trees into rounds",
-        )
+    refuse(
+        forest.iteration_indptr not in (UNSET, list(range(n_trees + 1))),
+        f"iteration_indptr does not divide {n_trees} trees into rounds of one tree",
+    )
     bits, largest_leaf = 0, np.zeros(n_trees)
     for number, tree in enumerate(forest.trees):
         # The loader places trees by id: each place must be filled once.
@@ -236,11 +229,6 @@ def _check_length(owner: Struct, name: str, length: int, where: str) -> None:
     refuse(n_entries != length, f"{where}: {name} has {n_entries} entries, but needs {length}")
 
 
-def _check_ends(ends: list[int], count: int, fault: str) -> None:
-    """Check that numbers begin with 0, never fall and end with `count`."""
-    refuse(ends[:1] != [0] or ends[-1] != count or ends != sorted(ends), fault)
-
-
 def _check_tree(tree: Tree, n_features: int, where: str) -> float:
     """Check a tree except for its categories, and return its largest leaf magnitude."""
     n_nodes, param = len(tree.left_children), tree.tree_param
@@ -248,32 +236,29 @@ def _check_tree(tree: Tree, n_features: int, where: str) -> float:
         n_nodes < 1 or int(param.num_nodes) != n_nodes,
         f"{where}: num_nodes is {param.num_nodes}, but there are {n_nodes} nodes",
     )
-    for name in ("right_children", "parents", "split_indices", "default_left", "split_conditions"):
-        _check_length(tree, name, n_nodes, where)
-    for name in ("base_weights", "loss_changes", "sum_hessian"):
+    for name in _NODE_LISTS:
         _check_length(tree, name, n_nodes, where)
     refuse(int(param.size_leaf_vector) > 1, f"{where}: its leaves have several values")
-    if int(param.num_feature) not in (0, n_features):
-        raise ModelError(
-            f"{where}: num_feature is {param.num_feature}, but the model has {n_features} features"
-        )
+    refuse(
+        int(param.num_feature) not in (0, n_features),
+        f"{where}: num_feature is {param.num_feature}, but the model has {n_features} features",
+    )
 
     # Count the deleted nodes, then check children, features and structure of the others.
-    left = np.array(tree.left_children)
-    right = np.array(tree.right_children)
-    parents = np.array(tree.parents)
+    left, right = np.array(tree.left_children), np.array(tree.right_children)
     feature, default_left = np.array(tree.split_indices), np.array(tree.default_left, np.int64)
     is_leaf = left == -1
-    is_deleted = is_leaf & (feature == DELETED) & (default_left == 1)
-    is_alive = ~is_deleted
-    if is_deleted[0] or int(is_deleted.sum()) != int(param.num_deleted):
-        raise ModelError(f"{where}: num_deleted is not the number of deleted nodes")
+    is_alive = ~(is_leaf & (feature == DELETED) & (default_left == 1))
+    refuse(
+        not is_alive[0] or n_nodes - int(is_alive.sum()) != int(param.num_deleted),
+        f"{where}: num_deleted is not the number of deleted nodes",
+    )
     refuse(is_leaf != (right == -1), f"{where}: a node has one child")
     refuse(
         feature[is_alive] >= n_features,
         f"{where}: splits by a feature that the model does not have",
     )
-    _check_shape(left, right, parents, is_alive, where)
+    _check_shape(left, right, np.array(tree.parents), is_alive, where)
     # XGBoost itself writes infinity only where missing values, and nothing else, go right, or -inf
     # where they go left. Before XGBoost 3.1 the threshold of a categorical split is NaN.
     with np.errstate(over="ignore"):
@@ -298,22 +283,19 @@ def _check_shape(
     """Check that every live node except the root has exactly one parent and can be reached from the
     root.
     """
-    n_nodes = left.size
-    inner_nodes = np.flatnonzero(left != -1)
+    n_nodes, inner_nodes = left.size, np.flatnonzero(left != -1)
     child = np.concatenate([left[inner_nodes], right[inner_nodes]])
     refuse(child >= n_nodes, f"{where}: a child is not a node of the tree")
     parent_counts = np.bincount(child, minlength=n_nodes)
     parent_counts[0] += 1
     refuse(parent_counts != is_alive, f"{where}: a node has no parent or two parents")
-    if parents[0] not in _NO_PARENT or bool(np.any((parents[1:] < 0) | (parents[1:] >= n_nodes))):
-        raise ModelError(f"{where}: a parent is out of range")
-    parent_of_node = np.where(is_alive, parents, 0)
-    parent_of_node[0] = 0
-    refuse(
-        parent_of_node[child] != np.tile(inner_nodes, 2),
-        f"{where}: parents and children do not agree",
-    )
-    depth = depths(parent_of_node)
+    fault = f"{where}: a parent is out of range"
+    refuse(parents[0] not in _NO_PARENT, fault)
+    refuse((parents[1:] < 0) | (parents[1:] >= n_nodes), fault)
+    refuse(parents[child] != np.tile(inner_nodes, 2), f"{where}: parents and children do not agree")
+    parents = np.where(is_alive, parents, 0)
+    parents[0] = 0
+    depth = depths(parents)
     refuse(depth < 0, f"{where}: its nodes form a cycle")
     refuse(int(depth.max()) >= MAX_DEPTH, f"{where}: it is deeper than {MAX_DEPTH} nodes")
     refuse(
@@ -339,14 +321,15 @@ def _check_categorical_splits(tree: Tree, where: str) -> int:
     sizes = np.array(tree.categories_sizes, np.int64)
     categorical_nodes = np.flatnonzero(tree.split_type)
     is_leaf = np.array(tree.left_children) == -1
-    on_leaves = bool(is_leaf[categorical_nodes].any())
-    if on_leaves or categorical_nodes.tolist() != tree.categories_nodes:
-        raise ModelError(f"{where}: categories_nodes are not the nodes with a categorical split")
+    refuse(
+        is_leaf[categorical_nodes].any() or categorical_nodes.tolist() != tree.categories_nodes,
+        f"{where}: categories_nodes are not the nodes with a categorical split",
+    )
     fits = sizes.size == categorical_nodes.size and sizes.sum() == categories.size
-    if not fits or not np.array_equal(starts, np.cumsum(sizes) - sizes):
-        raise ModelError(
-            f"{where}: categories_segments and categories_sizes do not fit the list of categories"
-        )
+    refuse(
+        not fits or not np.array_equal(starts, np.cumsum(sizes) - sizes),
+        f"{where}: categories_segments and categories_sizes do not fit the list of categories",
+    )
     return int(np.maximum.reduceat(categories, starts).sum()) if categorical_nodes.size else 0
 
 
@@ -357,16 +340,18 @@ def _check_category_names(cats: Categories, n_features: int) -> None:
         f"cats describe {n_columns} columns, but the model has {n_features}",
     )
     sizes = [count_categories(column, f"cats of column {i}") for i, column in enumerate(cats.enc)]
-    order, ends = cats.sorted_idx, cats.feature_segments
-    if ends or sizes:
-        if ends != [0, *itertools.accumulate(sizes)] or ends[-1] != len(order):
-            raise ModelError("cats: feature_segments do not fit the columns")
-        if any(
+    order, ends = cats.sorted_idx, cats.feature_segments or [0]
+    refuse(
+        ends != [0, *itertools.accumulate(sizes)] or ends[-1] != len(order),
+        "cats: feature_segments do not fit the columns",
+    )
+    refuse(
+        any(
             sorted(order[start:stop]) != list(range(stop - start))
             for start, stop in itertools.pairwise(ends)
-        ):
-            raise ModelError("cats: sorted_idx is not an order of the categories")
-    refuse(bool(order) and not ends, "cats: sorted_idx without columns")
+        ),
+        "cats: sorted_idx is not an order of the categories",
+    )
 
 
 # XGBoost's numbers of the types of categories (Value::ValueKind), and what Python's lists of them
@@ -381,12 +366,17 @@ def count_categories(column: CategoryNames, where: str) -> int:
     """Check the categories of a column, and return their number."""
     if column.offsets is not UNSET:
         _check_whole(column.values, -128, 255, where)
-        fault = f"{where}: offsets do not fit the text"
         if column.offsets:
-            _check_ends(column.offsets, len(column.values), fault)
+            refuse(
+                column.offsets[0] != 0
+                or column.offsets[-1] != len(column.values)
+                or column.offsets != sorted(column.offsets),
+                f"{where}: offsets do not fit the text",
+            )
         return max(0, len(column.offsets) - 1)
     if column.type in _REAL_TYPES:
-        reals(column.values, f"{where}: values", len(column.values))
+        whole = [value for value in column.values if isinstance(value, int)]
+        _check_whole(whole, -(2**63), 2**63 - 1, where)
     elif column.type in WHOLE_TYPES:
         limits = np.iinfo(WHOLE_TYPES[column.type])
         _check_whole(column.values, int(limits.min), min(int(limits.max), 2**63 - 1), where)
@@ -395,7 +385,7 @@ def count_categories(column: CategoryNames, where: str) -> int:
     return len(column.values)
 
 
-def _check_whole(values: list[int | float], low: int, high: int, where: str) -> None:
+def _check_whole(values: Sequence[int | float], low: int, high: int, where: str) -> None:
     are_whole = set(map(type, values)) <= {int} and all(low <= value <= high for value in values)
     refuse(
         not are_whole,

@@ -112,13 +112,13 @@ class Member(XGBoost):
         self._peers = peers
         self._start: XGBoostBooster | None = None
 
-    def _dataset(
+    def dataset(
         self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
     ) -> Any:
-        # Other workers may have weights.
+        """Create this worker's matrix, with weights, because other workers may have them."""
         data = replace(data, queries=replace(data.queries, weights=data.queries.each_weight))
         with _contact():
-            return super()._dataset(data, params, reference=reference, weights=weights)
+            return super().dataset(data, params, reference=reference, weights=weights)
 
     def train(self, request: TrainRequest) -> Trained:
         """Train with sums over all workers, whose gradients wait for each other."""

@@ -153,12 +153,9 @@ def begins_linear(
             f"start={start!r}: expected {LINEAR_START!r}, {AUTO_START!r} or 'none'"
         )
     try:
-        reason = f"{engine.name} grows no trees"
-        if engine.starts_linear:
-            reason = engine.params.unstartable(settings.params) or ""
-        if reason:
+        if not engine.starts_linear:
             raise ParameterError(
-                f"no linear start with these parameters: {reason}; start='none' omits it"
+                f"no linear start: {engine.name} grows no trees; start='none' omits it"
             )
         if settings.objective is not None and train_set.document_weights is not None:
             settings.objective.check_gain_weights("the linear start", "start='none' omits it")

@@ -38,7 +38,6 @@ def texts() -> list[bytes]:
     few = {"num_leaves": 4}
     boosters = [
         train_lightgbm(2, **few),
-        train_lightgbm(1, linear_tree=True, **few),
         train_lightgbm(
             2, dataset=CATEGORICAL, min_data_per_group=1, cat_smooth=0, max_cat_to_onehot=1, **few
         ),
@@ -54,7 +53,6 @@ def contents() -> list[Any]:
     """Of XGBoost."""
     boosters = [
         train_xgboost(2, max_depth=2),
-        train_xgboost(2, max_depth=2, booster="dart", rate_drop=0.5),
         train_xgboost(1, X=frame(), max_cat_to_onehot=1, max_depth=2),
     ]
     return [json.loads(bytes(booster.save_raw("json"))) for booster in boosters]

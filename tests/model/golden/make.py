@@ -79,7 +79,6 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
         "lightgbm-categories.txt": lambda: train(
             "lambdarank", categorical_feature=[CODES], min_data_per_group=5
         ),
-        "lightgbm-linear-trees.txt": lambda: train("lightgbm:lambdarank", linear_tree=True),
         "lightgbm-continued.txt": lambda: train(
             "lambdarank", init_model=train("ranknet", rounds=1)
         ),
@@ -92,9 +91,6 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
             **mixture, metric="ndcg@5,map", valid_sets=[valid], backend="xgboost"
         ),
         "xgboost-auto.json": lambda: train("auto", backend="xgboost"),
-        "xgboost-dart.json": lambda: train(
-            "lambdarank", booster="dart", rate_drop=0.5, backend="xgboost"
-        ),
         "xgboost-native.json": lambda: train("xgboost:rank:ndcg", backend="xgboost"),
         "linear.json": lambda: linear(),
         "lightgbm-within.txt": lambda: train("lambdarank", within_query="rank,zscore"),

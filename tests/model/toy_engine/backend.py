@@ -52,11 +52,16 @@ class ToyBooster(Booster):
         return out
 
 
+class ToyParams(Params):
+    def names(self) -> dict[str, str]:
+        return {name: name for name in ("learning_rate", "num_threads", "verbosity")}
+
+
 class Toy(Backend):
     name = "toy"
     version = "1"
     format = TOY
-    params = Params("learning_rate", "num_threads", "verbosity")
+    params = ToyParams()
     booster = ToyBooster
 
     def dataset(

@@ -84,11 +84,10 @@ class ToyFormat(ModelFormat):
             forest, np.abs(columns[:, 3] - columns[:, 2]), n_features, double=True
         )
 
-    def merge(self, models: Sequence[Stumps], weights: Sequence[float] | None = None) -> bytes:
-        shares = weights or [1 / len(models)] * len(models)
+    def merge(self, models: Sequence[Stumps], weights: Sequence[float]) -> bytes:
         trees = [
             (column, t, left * share, right * share)
-            for model, share in zip(models, shares, strict=True)
+            for model, share in zip(models, weights, strict=True)
             for column, t, left, right in model.trees
         ]
         return Stumps(models[0].feature_names, trees).to_bytes()
