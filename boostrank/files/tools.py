@@ -91,7 +91,7 @@ def split(
         return part
 
     paths = [name_output(output, name) for name in parts]
-    return _distribute(DataFiles(source, progress, reading), paths, choose, "try another seed")
+    return _distribute(DataFiles(source, progress, **reading), paths, choose, "try another seed")
 
 
 def shard(
@@ -106,11 +106,8 @@ def shard(
     """
     if not 1 <= shards <= MAX_OUTPUTS:
         raise ParameterError(f"shards={shards!r} is out of range; allowed: 1 to {MAX_OUTPUTS}")
-    others, rows, current = (
-        [(0, i) for i in range(1, shards)],
-        0,
-        0,
-    )  # heap, and the file of the current query
+    rows = current = 0  # of the file of the current query, and its number
+    others = [(0, i) for i in range(1, shards)]  # heap of the other files
 
     def choose(piece: Piece) -> int:
         nonlocal rows, current
@@ -120,7 +117,7 @@ def shard(
         return current
 
     paths = [name_output(output, i) for i in range(shards)]
-    return _distribute(DataFiles(source, progress, reading), paths, choose, "take fewer shards")
+    return _distribute(DataFiles(source, progress, **reading), paths, choose, "take fewer shards")
 
 
 def sample(
@@ -147,7 +144,7 @@ def sample(
             f"queries={queries!r} is out of range; allowed: a number, or a share above 0, at"
             " most 1.0"
         )
-    data, limit, keep = DataFiles(source, progress, reading), queries * 2.0**64, False
+    data, limit, keep = DataFiles(source, progress, **reading), queries * 2.0**64, False
 
     def choose(piece: Piece) -> int | None:
         nonlocal keep
@@ -187,7 +184,7 @@ def sort(
     """
     if memory < 1:
         raise ParameterError(f"memory={memory!r} must be at least 1 byte")
-    data, ranks, sizes = DataFiles(source, progress, reading), dict[bytes, int](), array("q")
+    data, ranks, sizes = DataFiles(source, progress, **reading), dict[bytes, int](), array("q")
     with ExitStack() as stack:
         out = stack.enter_context(open_output(output, spec=data.spec))
         stack.enter_context(data.again())
@@ -225,9 +222,8 @@ def _send(
         if at is not None:
             outputs[at].add(piece)
         read_bytes += piece.text.nbytes
-        if (
-            read_bytes > _HELD
-        ):  # a slice keeps its whole batch in memory, so all outputs write their rows
+        if read_bytes > _HELD:
+            # A slice keeps its whole batch in memory, so all outputs write their rows.
             read_bytes = 0
             for out in outputs:
                 out.drain()
