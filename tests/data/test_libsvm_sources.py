@@ -376,11 +376,6 @@ def test_a_reader_that_stops_early_leaves_no_thread_behind(read: Read, text: byt
     assert not [t for t in threading.enumerate() if t.name.startswith("boostrank-read")]
 
 
-def test_chunk_bytes_must_be_positive(read: Read) -> None:
-    with pytest.raises(ParameterError, match="chunk_bytes"):
-        read("1 qid:1 1:1\n", chunk_bytes=0)
-
-
 def test_the_options_that_changed_the_numbers_are_remembered(read: Read) -> None:
     data = read(
         "1 qid:1 1:1\n",
