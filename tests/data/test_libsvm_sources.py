@@ -27,7 +27,7 @@ import pytest
 from backports import zstd
 
 import boostrank
-from boostrank.core.errors import FileFormatError, MissingDependency, ParameterError
+from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.files import chunks as _chunks
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.files.formats.libsvm import LibsvmSource
