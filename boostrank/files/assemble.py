@@ -262,10 +262,6 @@ class RowPlaces:
     rows: Int64Array
     lines: Int64Array
 
-    def __post_init__(self) -> None:
-        if not self.files["files"] or not 0 < self.rows.size == self.lines.size:  # a damaged cache
-            raise ValueError("no places of rows")
-
     def __call__(self, row: int) -> tuple[str, int]:
         """Return the file and line of a row. If files have no lines, the name includes the row, and
         the line is 0."""
@@ -547,8 +543,6 @@ def read_files(
             if progress is not None:
                 progress(opened.done, opened.total)
         data = assembler.finish(workers)
-    if store is not None:
-        data.features.known["warnings"] = list(assembler.warnings)
     for words in assembler.warnings:
         warn_user(words)
     return data

@@ -388,7 +388,7 @@ def _of_table(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
     choose(rows, header, roles, valued=False)
     pa, used, parts = arrow(), rows.columns.values(), []
     for batch in batches(path, texts=header, missing_tokens=missing_tokens):
-        rows.add_names(batch)
+        rows.add_names(batch, required=True)
         columns = {name: batch.sound(i) for i, name in enumerate(header) if name not in used}
         parts.append(pa.table(columns))
     if not parts:

@@ -118,14 +118,14 @@ class DocumentRows:
         if not self.qids[-1].strip() or not self.names[-1].strip():
             raise self.refuse(-1, "the query or the document has no name; write both")
 
-    def add_names(self, batch: Batch) -> None:
+    def add_names(self, batch: Batch, *, required: bool = False) -> None:
         """Append the names in a table, without values."""
         self.by_row = batch.by_row
         for role, names in (("qid", self.qids), ("id", self.names)):
             if role not in self.columns:
                 continue
             added = batch.names(self.columns[role]).tolist()
-            if "" in added:
+            if required and "" in added:
                 raise batch.refuse(added.index(""), f"column {self.columns[role]!r} is empty")
             names += map(query_name, added) if role == "qid" else added
         self.lines += (batch.lines + batch.first).tolist()
