@@ -72,7 +72,7 @@ class DatasetSource(Source):
 
     def parse(self, file: File, load: Callable[[Any], Any]) -> Block:
         """Return a block of rows."""
-        block: Block = load(None)
+        block: Block = load()
         return block
 
     def numbered_names(self, base: int = 0) -> dict[int, str]:

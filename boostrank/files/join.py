@@ -208,9 +208,9 @@ def _match(
     for column, rows in zip(judged, judges, strict=False):
         several = graded[column][2]
         rows.problems["disagreeing"] = several.size, place_of([rows], *several[:1])
-        for problem, (count, place) in rows.problems.items():
-            before, first_place = problems.get(problem, (0, ""))
-            problems[problem] = before + count, first_place or place
+        for problem, (count, location) in rows.problems.items():
+            before, first = problems.get(problem, (0, ""))
+            problems[problem] = before + count, first or location
     # Keep logged documents in the order of their keys.
     kept = np.isin(logged, of_judged)
     if unjudged == "zero":

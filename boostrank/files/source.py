@@ -41,7 +41,6 @@ is unknown."""
 
 MAX_LINE = 64 << 20
 _SMALLEST_CHUNK = 1 << 20  # smaller chunks cost more overhead than their balance saves
-_STREAM_CHUNK = 4 << 20  # chunks of a stream wait in memory for their parser
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
 _SETS = {"train", "training", "vali", "valid", "val", "validation", "dev", "test", "testing"}
 _IN_PROVENANCE = ("missing_tokens", "inf", "repeated", "label_map", "on_bad_line", "regroup")
@@ -163,7 +162,7 @@ class File:
         """Whether the size or the time of the file changed since it was opened."""
         return self._state() != self._before
 
-    def loads(self, chunk_bytes: int) -> Iterator[Callable[[Any], Any]]:
+    def loads(self, chunk_bytes: int) -> Iterator[Callable[[], Any]]:
         """Yield functions that load the chunks, in order."""
         raise NotImplementedError
 
@@ -193,7 +192,7 @@ class Source:
     unused: tuple[str, ...] = ()
     by_row = False
     header_lines = 0
-    chunk_bytes = 16 << 20
+    chunk_bytes = 4 << 20
     base: int | None = 0
     blanks = has_columns = False
     has_qid: bool
@@ -230,7 +229,7 @@ class Source:
     def begin(self, file: Any) -> None:
         """Read the beginning of an opened file, such as a header."""
 
-    def parse(self, file: Any, load: Callable[[Any], Any]) -> Block:
+    def parse(self, file: Any, load: Callable[[], Any]) -> Block:
         """Parse the chunk that `load` returns. Several threads call this method."""
         raise NotImplementedError
 
@@ -290,18 +289,14 @@ class Source:
 
     def loads(
         self, chunk_bytes: int, threads: int
-    ) -> Iterator[tuple[File, Callable[[Any], Any] | None]]:
+    ) -> Iterator[tuple[File, Callable[[], Any] | None]]:
         """Yield (file, None) for each file, then (file, load) for each of its chunks. `leave`
         closes the file."""
         for i in range(len(self._files)):
             file = self._next(i) if i else self.first
-            size = min(chunk_bytes, MAX_LINE)
-            if (
-                file.total is not None
-            ):  # several chunks per thread, because other threads wait for the last chunk
-                size = min(size, max(file.total // (4 * threads), _SMALLEST_CHUNK))
-            if file.is_packed or file.total is None:
-                size = min(size, _STREAM_CHUNK)
+            # Several chunks per thread, because other threads wait for the last chunk.
+            share = file.total // (4 * threads) if file.total is not None else chunk_bytes
+            size = min(chunk_bytes, MAX_LINE, max(share, _SMALLEST_CHUNK))
             yield file, None
             for load in file.loads(size):
                 yield file, load
@@ -315,7 +310,7 @@ class Source:
         The number of unfinished blocks is at most the number of threads plus 2.
         """
 
-        def parsed(file: File, load: Callable[[Any], Any] | None) -> Block:
+        def parsed(file: File, load: Callable[[], Any] | None) -> Block:
             block = Block(np.zeros(0)) if load is None else self.parse(file, load)
             if then is not None and block.n_rows:
                 block.result = then(block)

@@ -348,9 +348,9 @@ class TableSource(Source):
         }
         return text_words({name: (values.get(name, 0), rows) for name in self.text}, self.reading)
 
-    def parse(self, file: File, load: Callable[[Any], Any]) -> Block:
+    def parse(self, file: File, load: Callable[[], Any]) -> Block:
         """Convert the columns of a chunk to features, labels, query ids and weights."""
-        chunk = load(None)
+        chunk = load()
         batch = self.batch(file, chunk)
         if self.reading.whole:
             return self._as_written(chunk, batch)
@@ -614,7 +614,7 @@ def batches(
             if load is None:
                 continue
             try:
-                batch = source.batch(file, load(None))
+                batch = source.batch(file, load())
             except UnreadableLine as error:
                 raise error.args[0].error(file.name, first) from None
             if batch.faults:

@@ -55,7 +55,7 @@ def test_fault_060_any_byte_flipped_in_the_entry_is_noticed(cache: Cache) -> Non
     """Case 60."""
     path = cache.folder / "entry"
     good = path.read_bytes()
-    for at in [*range(0, 300), *range(300, len(good), 97), *range(len(good) - 40, len(good))]:
+    for at in range(len(good)):
         path.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
         assert cache.load("entry", KEY) is None, at
     path.write_bytes(good)
@@ -129,7 +129,7 @@ def test_no_big_file_is_written_where_none_can_be_made() -> None:
 
 
 _WRITER = """
-import sys, numpy as np
+import sys
 from pathlib import Path
 from boostrank.files.store import Cache
 cache = Cache(Path(sys.argv[1]))
@@ -140,8 +140,7 @@ while True:
             for _ in range(10_000):
                 out.write(bytes(range(256)))
         return True
-    cache.save("entry", {"files": [["a.txt", 3]], "reader": "one"}, {"n": 1},
-               {"labels": np.arange(1000.0), "ptr": np.array([0, 400, 1000])}, fill)
+    cache.save("entry", {"files": [["a.txt", 3]], "reader": "one"}, {"n": 1}, fill)
     if len(sys.argv) > 2:
         break
 """

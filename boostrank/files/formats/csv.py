@@ -73,7 +73,7 @@ class CsvSource(TableSource):
         """Parse the columns that are needed, and number their lines without the blank ones."""
         text, columns = chunk, file.columns
         numbers, texts = columns.needed(self.reading)
-        array = np.frombuffer(text.buffer, np.uint8, text.size, text.start)
+        array = np.frombuffer(text.buffer, np.uint8, text.size)
         table = self._table(text, array, len(columns.header), numbers, texts) if text.size else None
         n_lines = np.count_nonzero(array == 10) + text.unterminated
         if table is not None:
@@ -135,16 +135,14 @@ class CsvSource(TableSource):
         if np.any(array == 0) or np.any((array[:-1] == 13) & (array[1:] != 10)):
             return None
         pa, reader = arrow(), arrow(".csv")
-        first = bytes(text.buffer[text.start : text.buffer.index(b"\n", text.start)]).split(
-            self.delimiter.encode()
-        )
+        first = bytes(text.buffer[: text.buffer.index(b"\n")]).split(self.delimiter.encode())
         words = [cell.strip(b' "\r') in _TRUTH for cell in first] + width * [False]
         types = {
             str(position): pa.bool_() if words[position] else pa.float64() for position in numbers
         }
         types |= {str(position): pa.string() for position in texts}
         types = types or {"0": pa.string()}  # validates every row even if no column is needed
-        buffer = pa.py_buffer(memoryview(text.buffer)[text.start : text.end])
+        buffer = pa.py_buffer(memoryview(text.buffer)[: text.size])
         names = [str(i) for i in range(width)]
         try:
             return reader.read_csv(

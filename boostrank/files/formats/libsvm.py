@@ -168,7 +168,7 @@ class LibsvmSource(Source):
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         self._names: dict[int, str] = {}
-        self._free: list[tuple[bytearray | None, Scratch]] = []  # buffers that no thread uses
+        self._free: list[Scratch] = []  # buffers that no thread uses
         super().__init__(files, reading)
 
     def open_file(self, source: OneSource, max_bytes: int | None) -> TextFile:
@@ -194,14 +194,6 @@ class LibsvmSource(Source):
                 f" {str(not base).lower()} if it is wrong",
                 file=file.name,
             )
-
-    def load(self, load: Callable[[Any], Any], buffer: bytearray | None) -> Text:
-        """Load a chunk, with labels 0 if the rows have none."""
-        text: Text = load(buffer)
-        if not self.unlabelled:
-            return text
-        rows = _ROW_BEGIN.sub(_NO_LABEL, bytes(text.buffer[text.start : text.end]))
-        return Text(bytearray(rows + text_files.PADDING), 0, len(rows))
 
     @staticmethod
     def head_of(path: Any) -> bytes:
@@ -260,18 +252,22 @@ class LibsvmSource(Source):
         options[parse.EXPECT_QID], options[parse.HEADS_ONLY] = self.has_qid, reading.whole
         self.options = options
 
-    def parse(self, file: Any, load: Callable[[Any], Any]) -> Block:
+    def parse(self, file: Any, load: Callable[[], Any]) -> Block:
         """Parse the lines of a chunk by compiled code, in a buffer that an earlier chunk left."""
+        text: Text = load()
+        if self.unlabelled:  # give the rows the label 0
+            rows = _ROW_BEGIN.sub(_NO_LABEL, bytes(text.buffer[: text.size]))
+            text = Text(bytearray(rows + text_files.PADDING), len(rows))
         try:
-            buffer, scratch = self._free.pop()
+            scratch = self._free.pop()
         except IndexError:
-            buffer, scratch = None, Scratch(0, self.options)
-        # Written text must not change.
-        text = self.load(load, None if self.reading.whole else buffer)
+            scratch = Scratch(0, self.options)
         if scratch.size < text.size:
             scratch = Scratch(text.size, self.options)
         block = self._parse(text, scratch, self.reading.missing_tokens)
-        self._free.append((text.buffer, scratch))
+        self._free.append(scratch)
+        if not self.reading.whole:  # written text must not change
+            file.buffers.append(text.buffer)
         return block
 
     def _parse(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
@@ -292,8 +288,8 @@ class LibsvmSource(Source):
             options[parse.N_KNOWN] = decided.size
             parse.parse_lines(
                 array,
-                text.start,
-                text.end,
+                0,
+                text.size,
                 options,
                 token_text,
                 token_ends,
@@ -348,7 +344,7 @@ class LibsvmSource(Source):
             block.document_names = np.array(
                 [name_in(bytes(text.buffer[a:b])) for a, b in comments], object
             )
-            block.words = words_in(text.buffer[text.start : text.end])
+            block.words = words_in(text.buffer[: text.size])
         return block
 
     def _fault(self, bad: Sequence[int], text: Text) -> Fault:
@@ -386,7 +382,7 @@ class LibsvmSource(Source):
         if code == parse.VALUE and value.lower() in STAND_INS:
             stand_in = value.decode(), at + len(number) + 2 - added
             words += STANDS_FOR_MISSING.format(shlex.quote(stand_in[0]))
-        if code != parse.INCOMPLETE and end >= text.end and at + len(token) >= len(line.rstrip()):
+        if code != parse.INCOMPLETE and end >= text.size and at + len(token) >= len(line.rstrip()):
             words += "; the last line has no newline: the file may be truncated"
         if code in (parse.DUPLICATE, parse.ZERO_ID):
             feature *= code == parse.DUPLICATE
