@@ -223,6 +223,8 @@ class TextFile(File):
             data = self._next(min(len(view) - filled, _AT_A_TIME))
             view[filled : filled + len(data)] = data
             filled, self._ended = filled + len(data), not data
+            if self._ended:
+                self.check_unchanged()
             self.text_bytes += len(data)
             if self._max_bytes is not None and self.text_bytes > self._max_bytes:
                 raise FileFormatError(

@@ -157,10 +157,13 @@ class File:
         info = os.stat(file)
         return info.st_size, info.st_mtime_ns
 
-    @property
-    def changed(self) -> bool:
-        """Whether the size or the time of the file changed since it was opened."""
-        return self._state() != self._before
+    def check_unchanged(self) -> None:
+        """Refuse a file whose size or time changed since it was opened."""
+        if self._state() != self._before:
+            raise FileFormatError(
+                "the file changed while it was read; try again when the file is complete",
+                file=self.name,
+            )
 
     def loads(self, chunk_bytes: int) -> Iterator[Callable[[], Any]]:
         """Yield functions that load the chunks, in order."""
@@ -332,11 +335,7 @@ class Source:
 
     def leave(self, file: File) -> None:
         """Close a file whose chunks have all been read."""
-        if file.changed:
-            raise FileFormatError(
-                "the file changed while it was read; try again when the file is complete",
-                file=file.name,
-            )
+        file.check_unchanged()
         file.close()
         self._open.remove(file)
         self._text, self._done = self._text + file.text_bytes, self._done + file.done

@@ -282,7 +282,7 @@ HEAD = "label,qid,a,b\n"
         ("label\tqid\ta\n1\t1\t2\n", 1, "--format tsv"),
         ("label;qid;a\n1;1;2\n", 1, "separated by semicolons"),
         ("2 qid:1 1:0.5\n", 1, "libsvm text (label qid:ID number:value ...): '2 qid:1 1:0.5'"),
-        ("", 0, "the file is empty"),
+        ("", 1, "the file is empty"),
         (HEAD, 0, "no rows"),
     ],
 )

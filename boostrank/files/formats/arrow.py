@@ -160,8 +160,12 @@ class ColumnarFile(File):
 
     def __init__(self, path: str, max_bytes: int | None, buffer: Any = None) -> None:
         try:
-            super().__init__(path, None if buffer else path)
-            self.handle = arrow().BufferReader(buffer) if buffer else arrow().OSFile(path, "rb")
+            if buffer:
+                super().__init__(path, None)
+                self.handle = arrow().BufferReader(buffer)
+            else:
+                super().__init__(path, path)
+                self.handle = arrow().OSFile(path, "rb")
         except OSError as error:
             raise FileFormatError(str(error.strerror or error), file=path) from None
         self._max_bytes = max_bytes

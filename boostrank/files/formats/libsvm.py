@@ -354,7 +354,8 @@ class LibsvmSource(Source):
         line, at = bytes(text.buffer[begin:end]), bad[parse.BAD_TOKEN] - begin
         token = re.split(rb"[ \t\n]", line[at:], maxsplit=1)[0]
         added = len(_NO_LABEL) * self.unlabelled
-        general = _general(line[at:] if code == parse.COMMENT else token, code)
+        unread = line[at:] if code == parse.COMMENT else token
+        general = _general(unread, code)
         if general is not None:
             return Fault(bad[parse.BAD_LINE], general[0], at + general[1] + 1 - added)
         # Choose the message.
