@@ -140,8 +140,8 @@ class CsvSource(TableSource):
         try:
             return reader.read_csv(
                 pa.py_buffer(memoryview(text.buffer)[: text.size]),
-                reader.ReadOptions(False, text.size + 1, column_names=names),
-                reader.ParseOptions(self.delimiter),
+                reader.ReadOptions(use_threads=False, block_size=text.size + 1, column_names=names),
+                reader.ParseOptions(delimiter=self.delimiter),
                 conversion,
             )
         except pa.ArrowInvalid:
