@@ -30,7 +30,7 @@ class RowsFile(File):
         super().__init__(_NAME, None)
         self.data = data
 
-    def loads(self, chunk_bytes: int) -> Iterator[Callable[[Any], Any]]:
+    def loads(self, chunk_bytes: int) -> Iterator[Callable[[], Any]]:
         """Yield functions that return blocks of whole queries, in order."""
         queries, ptr = self.data.queries, self.data.queries.ptr
         for first, last in queries.blocks(max(1, chunk_bytes // (4 * self.data.n_features + 1))):
@@ -70,7 +70,7 @@ class DatasetSource(Source):
         self.data: RankingDataset = data
         return RowsFile(data)
 
-    def parse(self, file: File, load: Callable[[Any], Any]) -> Block:
+    def parse(self, file: File, load: Callable[[], Any]) -> Block:
         """Return a block of rows."""
         block: Block = load()
         return block

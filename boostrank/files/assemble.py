@@ -367,7 +367,7 @@ class Assembler(Totals):
 
     def _origin(self, space: FeatureSpace, unlabelled: int) -> Provenance:
         """Return the files and options of the data."""
-        options = self.reading.for_provenance() | space.columns
+        options = {**self.reading.for_provenance(), **space.columns}
         options["queries"] = "qid" if self.n_queries else "sizes"
         if unlabelled:
             options["rows_without_label"] = unlabelled

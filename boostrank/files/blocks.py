@@ -88,14 +88,13 @@ class Fault:
         line: line or row number in the block.
         reason: error message.
         column: byte position in the line, starting at 1; 0 means the whole line.
-        stand_in: word that seems to mark a missing value, and its byte position; None for other
-            reasons.
+        stand_in: word that seems to mark a missing value; "" for other reasons.
     """
 
     line: int
     reason: str
     column: int = 0
-    stand_in: tuple[str, int] | None = None
+    stand_in: str = ""
 
     def error(self, file: str, lines_before: int, *, by_row: bool = False) -> FileFormatError:
         """Return the error to raise, given the number of lines or rows before the block."""

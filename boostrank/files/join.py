@@ -103,8 +103,8 @@ def join(
         DataError: no document occurs in both, or a grade, a name or a document without a judgement
             is refused.
     """
-    roles = {"label": label, "qid": qid, "id": id}
-    roles = {role: name for role, name in roles.items() if name is not None}
+    options = {"label": label, "qid": qid, "id": id}
+    roles = {role: name for role, name in options.items() if name is not None}
     paths = list(map(str, expand(features)))
     _check_arguments(output, unjudged, [judgements, machine, *paths])
     # Read the judgements, the chances of documents, and the logs.
@@ -464,10 +464,10 @@ def _read_features(
         raise FileFormatError("the file has no features", file=path)
     for column in columns.values():
         column.extend([np.nan] * (len(rows.qids) - len(column)))
-    features = {
+    of_logs = {
         name: arrow().array(np.array(column), from_pandas=True) for name, column in columns.items()
     }
-    rows.table = arrow().table(features)
+    rows.table = arrow().table(of_logs)
     return rows
 
 

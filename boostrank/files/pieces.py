@@ -8,7 +8,6 @@ import gzip
 import hashlib
 import lzma
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -190,7 +189,6 @@ def draw(qid: bytes, seed: int, purpose: bytes) -> int:
 # Writers ------------------------------------------------------------------------------------------
 
 _BUFFER = 1 << 16
-_FIELD = re.compile(r"\{(|:0?\d)\}")
 
 
 def _zstd(file: BinaryIO) -> Any:
@@ -392,21 +390,17 @@ def name_output(template: str, name: str | int) -> str:
     """Return the path of one of several outputs.
 
     Args:
-        template: path with the placeholder `{}` (or `{:03}` for numbers). Without a placeholder,
-            `-name` is inserted before the file extensions, as in `a/web-train.txt.gz` for
-            `a/web.txt.gz`.
-        name: text, or a number with at least three digits unless the template has a format.
+        template: path with the placeholder `{}`. Without it, `-name` is inserted before the file
+            extensions, as in `a/web-train.txt.gz` for `a/web.txt.gz`.
+        name: text, or a number, which is written with at least three digits.
     """
-    if template == STANDARD_STREAM:
+    if template in ("", STANDARD_STREAM):
         raise ParameterError("several outputs cannot be written to standard output; name a file")
-    before, *parts = _FIELD.split(template)  # with a placeholder: its format and the text after it
-    if not parts:
+    if "{}" not in template:
         folder, file = os.path.split(template)
         stem, dot, endings = file.partition(".")
-        before, parts = os.path.join(folder, stem + "-" * bool(stem)), [":03", dot + endings]
-    if len(parts) > 2 or set("{}") & set(before + parts[1]) or not template:
-        raise ParameterError(
-            f"output {template!r} must have {{}} or {{:03}} at most once, for the name or number"
-        )
-    width = int(parts[0][-1:] or 3)
-    return before + (f"{name:0{width}}" if isinstance(name, int) else name) + parts[1]
+        template = os.path.join(folder, f"{stem}{'-' * bool(stem)}{{}}{dot}{endings}")
+    before, after = template.split("{}", 1)
+    if set("{}") & set(before + after):
+        raise ParameterError(f"output {template!r} must have {{}} once, for the name or number")
+    return before + (name if isinstance(name, str) else f"{name:03}") + after

@@ -27,7 +27,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -35,6 +34,7 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 import numpy as np
 
+from boostrank.core import __version__
 from boostrank.core.errors import BoostrankError, TrainingError, warn_user
 from boostrank.core.files import path_of, remove_leftovers, write_atomically
 from boostrank.core.machine import return_memory
@@ -53,8 +53,6 @@ FOLDER = ".boostrank-cache"
 _DIGEST = 32
 # Unreferenced large files younger than this may still be in use by another run.
 _ORPHAN_AFTER = 3600.0
-# Resolution of file time stamps. Changes within one step are not visible.
-_CLOCK_STEP = 0.02
 # Chunks are small because the buffers of the reader count towards the memory limit.
 CHUNK_BYTES = 4 << 20
 
@@ -298,30 +296,6 @@ def file_state(path: str) -> list[Any] | None:
     return [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino]
 
 
-def let_clock_pass(paths: list[str]) -> None:
-    """Wait until rewriting these files would change their time stamps."""
-    for path in paths:
-        with contextlib.suppress(OSError):
-            # Ctime cannot be set, unlike mtime, which copies may preserve.
-            age = time.time() - os.stat(path).st_ctime
-            if 0 <= age < _CLOCK_STEP:
-                time.sleep(_CLOCK_STEP)
-
-
-@cache
-def reader_version() -> str:
-    """Return a digest of the parsing code, with which changed code ignores older entries."""
-    package = Path(__file__).parents[1]
-    digest = hashlib.blake2b(digest_size=8)
-    others = ("core/files.py", "core/text.py", "core/queries.py", "kernels/intrinsics.py")
-    sources = [
-        path for room in ("data", "files") for path in sorted((package / room).rglob("*.py"))
-    ]
-    for path in [*sources, *(package / name for name in others)]:
-        digest.update(path.name.encode() + path.read_bytes())
-    return f"{digest.hexdigest()} {sys.byteorder}"
-
-
 def _read_header(path: Path) -> CacheHeader | None:
     """Return the header of an entry, or None if there is no entry or a damaged one."""
     try:
@@ -406,10 +380,9 @@ def stream_files(
     origin = store = None
     if cache is not False and len(paths) == len(files):
         folder = Path(paths[0]).parent / FOLDER if cache is True else Path(cache)
-        let_clock_pass(paths)
         key = {
             "files": _states(paths),
-            "reader": reader_version(),
+            "reader": [__version__, sys.byteorder],
             "options": _options_of_key(reading, spec.name, spec.is_table),
             "like": _like(reading),
         }

@@ -385,7 +385,7 @@ class TableSource(Source):
         block.counts[slots.BLANK_LINES] = batch.n_lines - lines.size - len(bad)
         block.bad = sorted(bad.values(), key=lambda fault: fault.line)[: slots.BAD_KEPT]
         for fault in stand_ins:
-            block.stand_ins.setdefault(fault.stand_in[0], (fault.line, 0))
+            block.stand_ins.setdefault(fault.stand_in, (fault.line, fault.column))
         block.stand_in_rows = len({fault.line for fault in stand_ins} - bad.keys())
         block.unterminated, block.size = batch.unterminated, batch.size
         if self.reading.trained_categories is not None:  # codes do not depend on earlier blocks

@@ -216,7 +216,7 @@ def _categorical(schema: Any) -> dict[str, dict[str, Any]]:
     columns: dict[str, dict[str, Any]] = {}
     for column in pandas_metadata(schema.metadata).get("columns", ()):
         if isinstance(column, dict) and column.get("pandas_type") == "categorical":
-            name, more = column.get("name"), column.get("metadata")
+            name, more = str(column.get("name")), column.get("metadata")
             if name in schema.names:
                 columns[name] = more if isinstance(more, dict) else {}
     return columns

@@ -173,9 +173,8 @@ class CsvSource(TableSource):
                 value, words = self._number(word, columns.header[position], is_feature)
                 values.append(value)
                 is_stand_in = is_feature and word.encode().lower() in STAND_INS
-                stand_in = (word, 0) if is_stand_in else None
                 if words:
-                    faults.append(Fault(line, words, stand_in=stand_in))
+                    faults.append(Fault(line, words, stand_in=word * is_stand_in))
             arrays[position] = pa.array(values, pa.float64())
         return Batch(file, np.array(list(rows), np.int64), len(raw_lines), arrays, faults)
 

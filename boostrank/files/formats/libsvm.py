@@ -311,7 +311,7 @@ class LibsvmSource(Source):
         described = scratch.bad[: min(bad, slots.BAD_KEPT)].tolist()
         faults = [self._fault(fault, text) for fault in described]
         stand_ins = {
-            fault.stand_in[0]: (fault.line, fault.stand_in[1])
+            fault.stand_in: (fault.line, fault.column)
             for fault in reversed(faults)
             if fault.stand_in
         }
@@ -379,10 +379,10 @@ class LibsvmSource(Source):
         # Some codes have more to say, or another place in the line.
         if code == parse.LABEL and CELL.match(token):
             words = self._without_label(line.lstrip())
-        stand_in = None
+        stand_in = ""
         if code == parse.VALUE and value.lower() in STAND_INS:
-            stand_in = value.decode(), at + len(number) + 2 - added
-            words += STANDS_FOR_MISSING.format(shlex.quote(stand_in[0]))
+            stand_in = value.decode()
+            words += STANDS_FOR_MISSING.format(shlex.quote(stand_in))
         if code != parse.INCOMPLETE and end >= text.size and at + len(token) >= len(line.rstrip()):
             words += "; the last line has no newline: the file may be truncated"
         if code in (parse.DUPLICATE, parse.ZERO_ID):
