@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.files import foreign_kind
 from boostrank.core.types import Int64Array
 from boostrank.files.blocks import Fault, UnreadableLine
-from boostrank.files.source import MAX_LINE, File
+from boostrank.files.source import MAX_LINE, File, OneSource
 
 HEAD = 1 << 16
 PADDING = 32 * b"\n"  # the parser may read this far past the text
@@ -262,7 +262,7 @@ class TextFile(File):
                 yield partial(Text, buffer, cut)
 
 
-def open_text(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> TextFile:
+def open_text(source: OneSource, max_bytes: int | None) -> TextFile:
     """Open ranking data in a file, standard input ("-") or a binary file object."""
     file = _open_any(source, max_bytes)
     kind = foreign_kind(file.head)
@@ -272,7 +272,7 @@ def open_text(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) 
     return file
 
 
-def _open_any(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> TextFile:
+def _open_any(source: OneSource, max_bytes: int | None) -> TextFile:
     """Open any text in the same way as `open_text`."""
     if not isinstance(source, (str, os.PathLike)):
         name = str(getattr(source, "name", "<stream>"))

@@ -29,6 +29,10 @@ _NO_FEATURES = {
 }
 
 
+Header = Sequence[str]
+"""Names of columns."""
+
+
 @dataclass(frozen=True)
 class Columns:
     """The positions of the columns that are read from a file.
@@ -72,7 +76,7 @@ class Columns:
 
 
 def choose_columns(
-    header: Sequence[str],
+    header: Header,
     reading: Reading,
     file: str,
     *,
@@ -98,7 +102,7 @@ def choose_columns(
         raise FileFormatError(str(error), file=file, line=header_lines) from None
 
 
-def _picked(header: Sequence[str], pick: tuple[Sequence[str], Sequence[str]]) -> Columns:
+def _picked(header: Header, pick: tuple[Sequence[str], Sequence[str]]) -> Columns:
     """Return the columns that the caller names."""
     for name in (*pick[0], *pick[1]):
         if name not in header:
@@ -110,18 +114,18 @@ def _picked(header: Sequence[str], pick: tuple[Sequence[str], Sequence[str]]) ->
     return Columns(tuple(header), (), (), others=numbers, texts=texts)
 
 
-def _with_queries(header: Sequence[str], options: Reading, in_order: bool) -> Columns:
+def _with_queries(header: Header, options: Reading, in_order: bool) -> Columns:
     """Return the query id column. The next file must have the same `names`, and in the same order
     if `in_order`."""
     _check_header(header)
     qid = column_of("qid", header, options)
     if qid is None:
         raise _without("qid", header)
-    names = tuple(header if in_order else sorted(header))
+    names = tuple(header) if in_order else tuple(sorted(header))
     return Columns(tuple(header), names, (), qid=list(header).index(qid), how={"qid": qid})
 
 
-def _without(role: str, header: Sequence[str]) -> DataError:
+def _without(role: str, header: Header) -> DataError:
     """Return the error for a table without a label or query id column."""
     usual = " or ".join(chain(*DEFAULTS[role]))
     return DataError(
@@ -131,7 +135,7 @@ def _without(role: str, header: Sequence[str]) -> DataError:
 
 
 def _choose(
-    header: Sequence[str],
+    header: Header,
     options: Reading,
     has_sizes: bool,
     declared: Collection[str],
@@ -160,12 +164,15 @@ def _choose(
     coded = _coded(header, names, order, declared, options)
     position_of = list(header).index
     of_roles: dict[str, Any] = {role: position_of(name) for role, name in roles.items()}
+    how: dict[str, Any] = {**roles}
+    if dropped:
+        how["drop"] = list(dropped)
     return Columns(
         tuple(header),
         names,
         tuple(map(position_of, order)),
         warnings=tuple(warnings),
-        how=roles | ({"drop": list(dropped)} if dropped else {}),
+        how=how,
         others=tuple(map(position_of, others)),
         coded=frozenset(map(position_of, coded)),
         **of_roles,
@@ -173,7 +180,7 @@ def _choose(
 
 
 def _dropped(
-    header: Sequence[str], roles: Mapping[str, str], options: Reading, has_sizes: bool
+    header: Header, roles: Mapping[str, str], options: Reading, has_sizes: bool
 ) -> tuple[str, ...]:
     """Return the columns that are dropped, and refuse a missing role or a column with two uses."""
     for role, is_needed in (("label", options.labelled), ("qid", not has_sizes)):
@@ -193,7 +200,7 @@ def _dropped(
 
 
 def _doubts(
-    names: Sequence[str],
+    names: Header,
     ids: list[str],
     index: list[str],
     roles: Mapping[str, str],
@@ -231,9 +238,9 @@ def _doubts(
 
 
 def _coded(
-    header: Sequence[str],
-    names: Sequence[str],
-    order: Sequence[str],
+    header: Header,
+    names: Header,
+    order: Header,
     declared: Collection[str],
     options: Reading,
 ) -> list[str]:
@@ -261,7 +268,7 @@ def _coded(
 
 
 def _in_gain(
-    gain: str, header: Sequence[str], features: Collection[str], roles: dict[str, str]
+    gain: str, header: Header, features: Collection[str], roles: dict[str, str]
 ) -> list[str]:
     """Return the columns that a gain uses but that are not features."""
     expression, qid = GainExpression.parse(gain), roles.get("qid")
@@ -273,7 +280,7 @@ def _in_gain(
     return columns
 
 
-def _check_header(header: Sequence[str]) -> None:
+def _check_header(header: Header) -> None:
     if header and all(NUMBER.fullmatch(name.strip()) for name in header):
         raise DataError("the first line contains numbers, but must name the columns")
     for i, name in enumerate(header, 1):
@@ -286,7 +293,7 @@ def _check_header(header: Sequence[str]) -> None:
 
 def column_of(
     role: str,
-    header: Sequence[str],
+    header: Header,
     options: Reading,
     defaults: Mapping[str, tuple[tuple[str, ...], ...]] = DEFAULTS,
 ) -> str | None:
@@ -306,7 +313,7 @@ def column_of(
     return usual_column(role, header, taken, defaults)
 
 
-def _check_there(name: str, role: str, header: Sequence[str]) -> str:
+def _check_there(name: str, role: str, header: Header) -> str:
     if name not in header:
         hint = did_you_mean(name, header, list_all=len(header) < 13)
         raise DataError(f"no column is called {name!r} (--{role}).{hint}")

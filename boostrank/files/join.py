@@ -20,7 +20,7 @@ from boostrank.data.roles import DEFAULTS
 from boostrank.files.chunks import STAND_INS, STANDS_FOR_MISSING, lines_of
 from boostrank.files.columns import choose_columns
 from boostrank.files.json_judgements import json_of
-from boostrank.files.judgements import DocumentRows, choose, place_of, read_rows
+from boostrank.files.judgements import DocumentRows, Problems, Roles, choose, place_of, read_rows
 from boostrank.files.source import Reading, expand
 from boostrank.files.tables import arrow, batches, header_of
 
@@ -57,7 +57,7 @@ class Joined(NamedTuple):
 
     documents: int
     queries: int
-    problems: dict[str, tuple[int, str]]
+    problems: Problems
 
 
 def join(
@@ -158,9 +158,7 @@ def _check_arguments(output: str, unjudged: str, paths: Sequence[str | None]) ->
             )
 
 
-def _read_chances(
-    path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
-) -> DocumentRows:
+def _read_chances(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
     """Read the chance of each document, which `data choose` recorded."""
     rows = _judgements(path, {**roles, "label": CHANCE}, missing_tokens)
     chance = rows.table["label"].to_numpy()
@@ -172,7 +170,7 @@ def _read_chances(
 
 def _match(
     judged: Mapping[str, DocumentRows], logs: Sequence[DocumentRows], unjudged: str
-) -> tuple[Any, dict[str, tuple[int, str]]]:
+) -> tuple[Any, Problems]:
     """Return the table of query, document, values of `judged` by column and features, and the
     problems; see `Joined`."""
     # Number queries and documents in their order, so that one integer is the key of a pair.
@@ -271,7 +269,7 @@ def _name_queries(judged: DocumentRows, others: Iterable[DocumentRows]) -> None:
 def grades_by_name(
     source: Any,
     data: RankingDataset,
-    roles: Mapping[str, str] | None = None,
+    roles: Roles | None = None,
     missing_tokens: Sequence[str] = (),
 ) -> Float64Array:
     """Return the grade of each document in judgements, by the names of its query and document.
@@ -361,7 +359,7 @@ def _graded(keys: Int64Array, grades: Float64Array) -> tuple[Int64Array, Float64
     return distinct, mean, np.sort(first[low != high])
 
 
-def _judgements(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]) -> DocumentRows:
+def _judgements(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
     """Read judgements, and return a table with the column `label`."""
     rows = read_rows(path, roles, missing_tokens=missing_tokens)
     grades = rows.values
@@ -382,7 +380,7 @@ def _judgements(path: str, roles: Mapping[str, str], missing_tokens: Sequence[st
     return rows
 
 
-def _of_table(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]) -> DocumentRows:
+def _of_table(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
     """Read all columns from a table with features."""
     rows, header = DocumentRows(path), header_of(path)
     choose(rows, header, roles, valued=False)
@@ -420,9 +418,7 @@ def _typed(rows: DocumentRows, name: str) -> Any:
     raise rows.refuse(odd[0], f"value {word!r} of column {name!r} is not a number{reason}")
 
 
-def _read_features(
-    path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
-) -> DocumentRows:
+def _read_features(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
     """Read logged features."""
     head = b""
     if not path.lower().endswith(_BINARY):

@@ -68,6 +68,12 @@ _MISSING = re.compile(r"([+-]?nan|<NA>|None)?", re.IGNORECASE)
 _LARGEST = 2**31
 
 
+Roles = Mapping[str, str]
+"""Names of columns by role."""
+Problems = dict[str, tuple[int, str]]
+"""Numbers of rows and the first place by problem; see `boostrank.files.join.Joined`."""
+
+
 class Values(dict[str, dict[str, float]]):
     """Score or grade of each document, by query and document."""
 
@@ -88,7 +94,7 @@ class DocumentRows:
 
     file: str
     what: str = "grade"
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Roles = field(default_factory=dict)
     qids: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
@@ -97,7 +103,7 @@ class DocumentRows:
     by_row: bool = False
     negative: list[int] = field(default_factory=list)
     words: dict[str, str] = field(default_factory=dict)
-    problems: dict[str, tuple[int, str]] = field(default_factory=dict)
+    problems: Problems = field(default_factory=dict)
 
     def add(self, qid: str, name: str, line: int) -> None:
         """Append a row without a value."""
@@ -156,9 +162,7 @@ def place_of(parts: Sequence[DocumentRows], *row: int) -> str:
     return ""
 
 
-def values_by_query(
-    source: Any, roles: Mapping[str, str] | None = None, *, run: bool = False
-) -> Values:
+def values_by_query(source: Any, roles: Roles | None = None, *, run: bool = False) -> Values:
     """Return the grade (or the score in a run) of each document by query. Documents without a grade
     are left out.
 
@@ -193,7 +197,7 @@ def values_by_query(
 
 def read_rows(
     source: Any,
-    roles: Mapping[str, str] | None = None,
+    roles: Roles | None = None,
     *,
     run: bool = False,
     missing_tokens: Sequence[str] = (),
@@ -391,9 +395,7 @@ def recognised(role: str, header: Sequence[str]) -> str | None:
         return None
 
 
-def choose(
-    rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], *, valued: bool = True
-) -> None:
+def choose(rows: DocumentRows, header: Sequence[str], roles: Roles, *, valued: bool = True) -> None:
     """Choose the columns `qid` and `id` of a table, and that of the values.
 
     Args:
@@ -422,7 +424,7 @@ def choose(
     rows.columns = columns
 
 
-def _add_table(rows: DocumentRows, roles: Mapping[str, str], missing_tokens: Sequence[str]) -> None:
+def _add_table(rows: DocumentRows, roles: Roles, missing_tokens: Sequence[str]) -> None:
     """Add the rows of a table with names of columns."""
     choose(rows, header_of(rows.file), roles)
     for batch in batches(

@@ -35,6 +35,8 @@ from boostrank.records import jsonable
 
 OneSource = str | os.PathLike[str] | BinaryIO
 AnySource = OneSource | Sequence[OneSource]
+Load = Callable[[], Any]
+"""Function that loads a chunk, in any thread."""
 Progress = Callable[[int, int | None], None] | None
 """Function that is called with the number of bytes read and the total number, which is None if it
 is unknown."""
@@ -165,7 +167,7 @@ class File:
                 file=self.name,
             )
 
-    def loads(self, chunk_bytes: int) -> Iterator[Callable[[], Any]]:
+    def loads(self, chunk_bytes: int) -> Iterator[Load]:
         """Yield functions that load the chunks, in order."""
         raise NotImplementedError
 
@@ -232,7 +234,7 @@ class Source:
     def begin(self, file: Any) -> None:
         """Read the beginning of an opened file, such as a header."""
 
-    def parse(self, file: Any, load: Callable[[], Any]) -> Block:
+    def parse(self, file: Any, load: Load) -> Block:
         """Parse the chunk that `load` returns. Several threads call this method."""
         raise NotImplementedError
 
@@ -290,9 +292,7 @@ class Source:
         self.begin(file)
         return file
 
-    def loads(
-        self, chunk_bytes: int, threads: int
-    ) -> Iterator[tuple[File, Callable[[], Any] | None]]:
+    def loads(self, chunk_bytes: int, threads: int) -> Iterator[tuple[File, Load | None]]:
         """Yield (file, None) for each file, then (file, load) for each of its chunks. `leave`
         closes the file."""
         for i in range(len(self._files)):
@@ -313,7 +313,7 @@ class Source:
         The number of unfinished blocks is at most the number of threads plus 2.
         """
 
-        def parsed(file: File, load: Callable[[], Any] | None) -> Block:
+        def parsed(file: File, load: Load | None) -> Block:
             block = Block(np.zeros(0)) if load is None else self.parse(file, load)
             if then is not None and block.n_rows:
                 block.result = then(block)

@@ -15,7 +15,6 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
-from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ from boostrank.files import blocks as slots
 from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, UnreadableLine, zeroed
 from boostrank.files.columns import Columns, choose_columns
 from boostrank.files.side_files import GROUP_SUFFIXES, find_sidecar
-from boostrank.files.source import File, OneSource, Reading, Source, format_of, open_files
+from boostrank.files.source import File, Load, OneSource, Reading, Source, format_of, open_files
 from boostrank.options import typed_names
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
@@ -348,7 +347,7 @@ class TableSource(Source):
         }
         return text_words({name: (values.get(name, 0), rows) for name in self.text}, self.reading)
 
-    def parse(self, file: File, load: Callable[[], Any]) -> Block:
+    def parse(self, file: File, load: Load) -> Block:
         """Convert the columns of a chunk to features, labels, query ids and weights."""
         chunk = load()
         batch = self.batch(file, chunk)
@@ -576,29 +575,28 @@ def whole_numbers(
     return np.where(kept, values, low).astype(np.int64)
 
 
-def is_table(path: str | PathLike[str]) -> bool:
+def is_table(path: OneSource) -> bool:
     """Return whether a file is a table, judging by its name or content."""
     return format_of(path).is_table
 
 
-def header_of(path: str | PathLike[str]) -> tuple[str, ...]:
+def header_of(path: OneSource) -> tuple[str, ...]:
     """Return the column names of a table."""
     with closing(_opened(path, pick=((), ()))) as source:
         return source.columns.header
 
 
-def _opened(path: str | PathLike[str], **options: Any) -> TableSource:
+def _opened(path: OneSource, **options: Any) -> TableSource:
     if not is_table(path):
-        raise FileFormatError(
-            "not recognised as CSV, TSV, Parquet or Arrow by name or content", file=fspath(path)
-        )
+        words = "not recognised as CSV, TSV, Parquet or Arrow by name or content"
+        raise FileFormatError(words, file=str(path))
     source = open_files(path, **options)[1]
     assert isinstance(source, TableSource)
     return source
 
 
 def batches(
-    path: str | PathLike[str],
+    path: OneSource,
     *,
     numbers: Sequence[str] = (),
     texts: Sequence[str] = (),

@@ -13,9 +13,15 @@ import numpy as np
 from boostrank.core.errors import FileFormatError
 from boostrank.core.files import path_of
 from boostrank.data.roles import pandas_metadata
-from boostrank.files.source import File, Format, OneSource, format_by_magic
+from boostrank.files.source import File, Format, Load, OneSource, format_by_magic
 from boostrank.files.tables import Batch, TableSource, arrow, is_buffer, is_number, is_text
 from boostrank.options import typed_names
+
+Batches = tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]
+"""A schema, the number of rows (None if unknown), and a function from (positions, rows) to batches.
+"""
+Noted = dict[str, dict[str, Any]]
+"""pandas' metadata of categorical columns by name."""
 
 _FILE, _STREAM = b"ARROW1", b"\xff\xff\xff\xff"
 
@@ -29,9 +35,7 @@ class ColumnarSource(TableSource):
     name = ""
 
     @abstractmethod
-    def open_batches(
-        self, file: Any
-    ) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
+    def open_batches(self, file: Any) -> Batches:
         """Return the schema, the number of rows (None if unknown), and a function from (positions,
         rows) to batches."""
 
@@ -111,9 +115,7 @@ class ArrowSource(ColumnarSource):
 
     name = "Arrow"
 
-    def open_batches(
-        self, file: Any
-    ) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
+    def open_batches(self, file: Any) -> Batches:
         """Open an Arrow stream or file; return schema, None, and a function that yields batches."""
         ipc = arrow(".ipc")
         is_stream = bytes(file.read(len(_STREAM))) == _STREAM
@@ -138,9 +140,7 @@ class ParquetSource(ColumnarSource):
 
     name = "Parquet"
 
-    def open_batches(
-        self, file: Any
-    ) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
+    def open_batches(self, file: Any) -> Batches:
         """Open a Parquet file; return schema, number of rows, a function that yields batches."""
         parquet = arrow(".parquet").ParquetFile(file, buffer_size=1 << 16, pre_buffer=False)
         schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
@@ -170,7 +170,7 @@ class ColumnarFile(File):
             raise FileFormatError(str(error.strerror or error), file=path) from None
         self._max_bytes = max_bytes
 
-    def loads(self, chunk_bytes: int) -> Iterator[Callable[[], Any]]:
+    def loads(self, chunk_bytes: int) -> Iterator[Load]:
         """Yield the batches in order. Each batch is read when the iterator advances."""
         rows, pa = max(1, chunk_bytes // (4 * max(1, len(self.places)))), arrow()
         done, size = 0, self.total or 0
@@ -210,10 +210,10 @@ def _bytes_of(data: Any) -> int:
         return int(data.get_total_buffer_size())
 
 
-def _categorical(schema: Any) -> dict[str, dict[str, Any]]:
+def _categorical(schema: Any) -> Noted:
     """Return the columns that were categorical in pandas according to its metadata, whatever their
     Arrow type."""
-    columns: dict[str, dict[str, Any]] = {}
+    columns: Noted = {}
     for column in pandas_metadata(schema.metadata).get("columns", ()):
         if isinstance(column, dict) and column.get("pandas_type") == "categorical":
             name, more = str(column.get("name")), column.get("metadata")
@@ -222,7 +222,7 @@ def _categorical(schema: Any) -> dict[str, dict[str, Any]]:
     return columns
 
 
-def _ordered(schema: Any, categorical: dict[str, dict[str, Any]]) -> dict[str, int | None]:
+def _ordered(schema: Any, categorical: Noted) -> dict[str, int | None]:
     """Return the number of categories by ordered column: None if it is unknown, and -1 if the file
     lacks their order.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from itertools import pairwise
 from typing import Any
@@ -36,7 +36,7 @@ from boostrank.files.chunks import (
 )
 from boostrank.files.names import name_in, names_in_head, same_names, words_in
 from boostrank.files.side_files import GROUP_SUFFIXES, find_sidecar
-from boostrank.files.source import Format, OneSource, Reading, Source
+from boostrank.files.source import Format, Load, OneSource, Reading, Source
 from boostrank.files.text import parser as parse
 
 _PROBED_LINES = 64
@@ -252,7 +252,7 @@ class LibsvmSource(Source):
         options[parse.EXPECT_QID], options[parse.HEADS_ONLY] = self.has_qid, reading.whole
         self.options = options
 
-    def parse(self, file: Any, load: Callable[[], Any]) -> Block:
+    def parse(self, file: Any, load: Load) -> Block:
         """Parse the lines of a chunk by compiled code, in a buffer that an earlier chunk left."""
         text: Text = load()
         if self.unlabelled:  # give the rows the label 0
