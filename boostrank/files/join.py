@@ -207,8 +207,8 @@ def _match(
         several = graded[column][2]
         rows.problems["disagreeing"] = several.size, place_of([rows], *several[:1])
         for problem, (count, location) in rows.problems.items():
-            before, first = problems.get(problem, (0, ""))
-            problems[problem] = before + count, first or location
+            before, location_before = problems.get(problem, (0, ""))
+            problems[problem] = before + count, location_before or location
     # Keep logged documents in the order of their keys.
     kept = np.isin(logged, of_judged)
     if unjudged == "zero":

@@ -84,13 +84,10 @@ class Reading(ReadOptions):
     @cached_property
     def training_qids(self) -> frozenset[Any]:
         """The query ids of the training data; empty if group sizes define the queries."""
-        has_ids = (
-            isinstance(self.like, RankingDataset)
-            and self.like.provenance.options.get("queries") == "qid"
-        )
-        if not has_ids:
-            return frozenset()
-        return frozenset(self.like.queries.qid.tolist())  # type: ignore[union-attr]
+        data = self.like
+        if isinstance(data, RankingDataset) and data.provenance.options.get("queries") == "qid":
+            return frozenset(data.queries.qid.tolist())
+        return frozenset()
 
     @property
     def trained_categories(self) -> Mapping[str, Categories] | None:
@@ -217,8 +214,8 @@ class Source:
         self._text = self._done = 0  # bytes of the closed files
         self._open: list[File] = []
         self.warnings: list[str] = []
-        sizes = [size_of(source) for source in files]
-        self.total = None if None in sizes else sum(size for size in sizes if size is not None)
+        sizes = list(map(size_of, files))
+        self.total = None if None in sizes else sum(filter(None, sizes))
         try:
             self.first = self._next(0)
         except BaseException:
@@ -258,19 +255,17 @@ class Source:
         """Return the column of each feature in the training data, int64[d], or None to match
         features by position."""
         space, names = self.reading.space, self.numbered_names(base)
-        if (
-            self.has_columns
-            or space is None
-            or not names
-            or all(map(NUMBERED.fullmatch, space.feature_names))
-        ):
+        if self.has_columns or space is None or not names:
+            return None
+        trained = space.feature_names
+        if all(map(NUMBERED.fullmatch, trained)):
             return None
         numbers = {name: number for number, name in names.items() if name not in space.ignored}
-        missing = [name for name in space.feature_names if name not in numbers]
+        missing = [name for name in trained if name not in numbers]
         if missing or len(numbers) > space.n_features:
-            more = [name for name in numbers if name not in set(space.feature_names)]
+            more = sorted(numbers.keys() - trained, key=numbers.__getitem__)
             raise FileFormatError(misfit(missing, more), file=self.first.name)
-        return np.array([numbers[name] for name in space.feature_names], np.int64) - base
+        return np.array([numbers[name] for name in trained], np.int64) - base
 
     def warn_of_categories(self, whose: str) -> None:
         """Warn about categories that were read as missing values because the data `whose` lack
@@ -379,11 +374,10 @@ def expand(source: AnySource) -> list[OneSource]:
     if not sources:
         raise ParameterError("no file is given; pass at least one")
     seen = set()
-    for path in (item for item in sources if isinstance(item, str)):
-        real = path if path == "-" else os.path.realpath(path)
+    for path in sources:
+        real = os.path.realpath(path) if isinstance(path, str) else path
         if real in seen:
-            name = "standard input" if path == "-" else path
-            raise ParameterError(f"{name} is given twice in one data set")
+            raise ParameterError(f"{path} is given twice in one data set")
         seen.add(real)
     return sources
 
@@ -402,35 +396,22 @@ def matching(path: str) -> list[str]:
         for suffix in (*GROUP_SUFFIXES, WEIGHT_SUFFIX, *UNREAD_SUFFIXES)
     }
     files = sorted(paths - side_files)
+    sets = _SETS.intersection(os.path.basename(file).partition(".")[0].lower() for file in files)
+    folders, reason = list(filter(os.path.isdir, files)), ""
     if not files:
         reason = "the folder has no files" if is_folder else "no file matches"
-        raise FileFormatError(reason, file=path)
-    if is_folder and os.path.isdir(
-        os.path.join(path, "_delta_log")
-    ):  # old parts stay in the folder
-        raise FileFormatError(
-            "the folder is a Delta table, which may contain outdated files; write the table as"
-            " Parquet",
-            file=path,
-        )
-    sets = {
-        name
-        for file in files
-        if (name := os.path.basename(file).partition(".")[0].lower()) in _SETS
-    }
-    if is_folder and len(sets) > 1:
-        raise FileFormatError(
+    elif is_folder and os.path.isdir(os.path.join(path, "_delta_log")):
+        reason = "the folder is a Delta table, which may contain outdated files; write Parquet"
+    elif is_folder and len(sets) > 1:
+        reason = (
             f"the folder contains {' and '.join(sorted(sets))}, which are not one data set; pass"
-            " one of the files",
-            file=path,
+            " one of the files"
         )
-    inner = next(filter(os.path.isdir, files), None) if is_folder else None
-    if inner is not None:
-        raise FileFormatError(
-            f"the folder contains folders, such as {inner}; pass a pattern:"
-            f" {os.path.join(path, '*', '*')!r}",
-            file=path,
-        )
+    elif is_folder and folders:
+        pattern = os.path.join(path, "*", "*")
+        reason = f"the folder contains folders, such as {folders[0]}; pass a pattern: {pattern!r}"
+    if reason:
+        raise FileFormatError(reason, file=path)
     return files
 
 
@@ -480,15 +461,12 @@ def format_of(source: Any, format: str = "auto") -> Format:
     the content."""
     if format != "auto":
         return FORMATS.get(format)
-    specs = {}
-    for file in expand(source):
-        spec = format_by_name(path_of(file) or "") or _by_content(file)
-        specs[spec.name] = spec
-    if len(specs) > 1:
-        raise ParameterError(
-            f"the files have several formats ({', '.join(sorted(specs))}); pass --format"
-        )
-    return next(iter(specs.values()))
+    files = expand(source)
+    specs = [format_by_name(path_of(file) or "") or _by_content(file) for file in files]
+    names = sorted({spec.name for spec in specs})
+    if len(names) > 1:
+        raise ParameterError(f"the files have several formats ({', '.join(names)}); pass --format")
+    return specs[0]
 
 
 def format_by_name(path: str) -> Format | None:
@@ -507,14 +485,13 @@ def format_by_magic(head: bytes) -> Format | None:
 def _by_content(source: Any) -> Format:
     """Return the format of a regular file from its content. The default is libsvm, also for
     pipes."""
-    libsvm = FORMATS.get("libsvm")
+    libsvm, by_magic = FORMATS.get("libsvm"), None
     if not os.path.isfile(path_of(source) or ""):
         return libsvm
     with suppress(OSError), open(source, "rb") as file:
-        if (by_magic := format_by_magic(file.read(8))) is not None:
-            return by_magic
+        by_magic = format_by_magic(file.read(8))
     head = libsvm.source.head_of(source)  # type: ignore[attr-defined]
-    return next((spec for spec in FORMATS if spec.looks_so(head)), libsvm)
+    return by_magic or next((spec for spec in FORMATS if spec.looks_so(head)), libsvm)
 
 
 def open_files(source: AnySource, format: str = "auto", **options: Any) -> tuple[Format, Source]:
@@ -526,8 +503,8 @@ def open_files(source: AnySource, format: str = "auto", **options: Any) -> tuple
 def reading_of(spec: Format, **options: Any) -> Reading:
     """Return reading options. An unknown name is an error."""
     names = [field.name for field in fields(Reading)]
-    unknown = next((name for name in options if name not in names), None)
-    if unknown is not None:
-        hint = did_you_mean(unknown, names, list_all=False)
-        raise ParameterError(f"{spec.name} files do not support {unknown}.{hint}")
+    for name in options:
+        if name not in names:
+            hint = did_you_mean(name, names, list_all=False)
+            raise ParameterError(f"{spec.name} files do not support {name}.{hint}")
     return Reading(**options)

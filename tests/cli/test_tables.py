@@ -162,7 +162,7 @@ def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
         (
             ("train.csv",),
             (
-                "no column is called label or relevance or grade or rating; name the label column"
+                "no column is called label or relevance or grade or rating; pass its name"
                 " with --label COLUMN"
             ),
         ),

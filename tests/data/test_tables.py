@@ -274,9 +274,9 @@ HEAD = "label,qid,a,b\n"
         (
             "rel,qid,a\n1,1,2\n",
             1,
-            "no column is called label or relevance or grade or rating; name",
+            "no column is called label or relevance or grade or rating; pass its name",
         ),
-        ("label,a\n1,2\n", 1, "no column is called qid or query_id or query; name"),
+        ("label,a\n1,2\n", 1, "no column is called qid or query_id or query; pass its name"),
         ("label,relevance,qid,a\n1,1,1,2\n", 1, "columns 'label' and 'relevance'"),
         ("label,qid\n1,1\n", 1, "no column is left for features"),
         ("label\tqid\ta\n1\t1\t2\n", 1, "--format tsv"),
