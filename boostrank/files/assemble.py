@@ -95,7 +95,12 @@ class Totals:
             part.top_line = self.through(counts[slots.TOP_LINE])
         if not len(block.runs):
             return block.runs, {}
-        runs, names, self._last = block.queries_after(self._last, self.n_queries)
+        # The first run continues the query of the previous block if their ids are equal.
+        ends = 0, len(block.runs) - 1
+        first, last = [block.names.get(i, int(block.runs[i, slots.RUN_ID])) for i in ends]
+        skip = int(first == self._last)
+        names = {self.n_queries + i - skip: name for i, name in block.names.items() if i >= skip}
+        runs, self._last = block.runs[skip:], last
         runs[:, slots.RUN_ROW] += self.n_rows
         runs[:, slots.RUN_LINE] += self.n_lines
         self.n_queries += len(runs)

@@ -198,22 +198,6 @@ class Block:
             ids[i] = name.decode()
         return np.repeat(ids, np.diff(self.runs[:, RUN_ROW], append=self.n_rows))
 
-    def queries_after(
-        self, last: object, number: int
-    ) -> tuple[Int64Array, dict[int, bytes], object]:
-        """Return the runs of new queries, their text ids by query number starting at `number`, and
-        the last run's id.
-
-        The first run is not new if its id is `last`.
-        """
-        skip = int(last is not None and last == self.names.get(0, int(self.runs[0, RUN_ID])))
-        names = {number + i - skip: name for i, name in self.names.items() if i >= skip}
-        return (
-            self.runs[skip:],
-            names,
-            self.names.get(len(self.runs) - 1, int(self.runs[-1, RUN_ID])),
-        )
-
     def cells(self) -> tuple[Int64Array, Int32Array, Float32Array]:
         """Convert the block to sparse form, without +0.0, and return `sparse`."""
         if self.sparse is None:

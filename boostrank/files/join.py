@@ -306,12 +306,10 @@ def grades_by_name(
             grades.setdefault((qid, name), []).append(grade)
     unmatched = len(grades.keys() - set(pairs))
     if unmatched == len(grades):
-        remedy = "queries and documents must have the same names in both"
-        if any((name, qid) in grades for qid, name in pairs):
-            remedy = "the columns of the query and of the document are swapped; swap their names"
         raise DataError(
             f"no document of the data has a grade: {place_of([judged], 0)} is graded, and the data"
-            f" begin with {documents.phrase(0)}; {remedy}"
+            f" begin with {documents.phrase(0)}; queries and documents must have the same names in"
+            " both, and in the same columns"
         )
     if unmatched:
         words = f"{count_of(unmatched, 'grade')} of documents that the data lack left out"

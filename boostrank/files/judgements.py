@@ -339,7 +339,7 @@ def _add_json(rows: DocumentRows, entries: Iterable[tuple[int, Any]]) -> None:
     for line, value in entries:
         rows.by_row = not line
         try:
-            for qid, name, word in entries_of(value, *keys):
+            for qid, name, word in entries_of(value, keys):
                 rows.add_value(qid, name, word, line or len(rows.qids) + 1)
         except (LookupError, TypeError, AttributeError):
             words = (

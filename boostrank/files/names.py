@@ -38,17 +38,13 @@ Names = Mapping[int, str] | tuple[str, ...]
 def numbered_names(source: str | os.PathLike[str] | Sequence[str] | Mapping[int, str]) -> Names:
     """Return feature names, which are passed as such or read from a file."""
     if isinstance(source, str | os.PathLike):
-        return read_names(os.fspath(source))
+        path = os.fspath(source)
+        return names_in(read_text(path), path)
     names: Names = dict(source) if isinstance(source, Mapping) else tuple(map(str, source))
     values = list(names.values()) if isinstance(names, Mapping) else names
     if not values or not all(name.strip() for name in values) or len(set(values)) < len(values):
         raise ParameterError("feature_names must be distinct and not blank")
     return names
-
-
-def read_names(path: str) -> Names:
-    """Return the feature names in a file."""
-    return names_in(read_text(path), path)
 
 
 def names_in(text: str, path: str, *, skip_blank: bool = False) -> Names:

@@ -380,10 +380,15 @@ def stream_files(
     origin = store = None
     if cache is not False and len(paths) == len(files):
         folder = Path(paths[0]).parent / FOLDER if cache is True else Path(cache)
+        changed = reading.changed | {"format": spec.name, "keep_names": None}
+        if spec.is_table:
+            trained = reading.trained_categories
+            categories = None if trained is None else to_record(trained)
+            changed |= {"labelled": reading.labelled, "columns": reading.roles, "known": categories}
         key = {
             "files": _states(paths),
             "reader": [__version__, sys.byteorder],
-            "options": _options_of_key(reading, spec.name, spec.is_table),
+            "options": changed,
             "like": _like(reading),
         }
         origin = Origin(Cache(folder), key, tuple(paths))
@@ -405,16 +410,6 @@ def stream_files(
     if origin is not None and _states(paths) == origin.key["files"]:
         data.features.origin = origin
     return data
-
-
-def _options_of_key(reading: Reading, format: str, is_table: bool) -> dict[str, Any]:
-    """Return the options that features depend on."""
-    options = reading.changed | {"format": format, "keep_names": None}
-    if is_table:
-        trained = reading.trained_categories
-        categories = None if trained is None else to_record(trained)
-        options |= {"labelled": reading.labelled, "columns": reading.roles, "known": categories}
-    return options
 
 
 def _like(reading: Reading) -> Any:

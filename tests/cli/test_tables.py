@@ -162,8 +162,8 @@ def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
         (
             ("train.csv",),
             (
-                "no column is called label or relevance or grade or rating; pass its name"
-                " with --label COLUMN"
+                "no column is called label or relevance or grade or rating; pass its name,"
+                " --label COLUMN"
             ),
         ),
         (
