@@ -314,6 +314,12 @@ def lines_of(path: str) -> Iterator[tuple[int, bytes]]:
                 yield number, line
 
 
+def first_line(path: str) -> bytes:
+    """Return the first line of a text that is neither blank nor a comment, or b""."""
+    lines = (line for _, line in lines_of(path))
+    return next((line for line in lines if line.strip() and not line.startswith(b"#")), b"")
+
+
 def quote_token(token: bytes) -> str:
     """Return a token for use in messages, in printable, quoted and shortened form."""
     text = token if len(token) <= _LONGEST else token[:_LONGEST] + b"..."

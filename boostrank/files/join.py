@@ -17,7 +17,7 @@ from boostrank.core.files import check_writable, replacing
 from boostrank.core.text import PLAIN_DIGITS, WRITTEN, count_of, no_number, number_in
 from boostrank.core.types import Float64Array, Int64Array, first_true
 from boostrank.data.roles import DEFAULTS
-from boostrank.files.chunks import STAND_INS, STANDS_FOR_MISSING, lines_of
+from boostrank.files.chunks import STAND_INS, STANDS_FOR_MISSING, first_line
 from boostrank.files.columns import choose_columns
 from boostrank.files.json_judgements import json_of
 from boostrank.files.judgements import DocumentRows, Problems, Roles, choose, place_of, read_rows
@@ -420,7 +420,7 @@ def _read_features(path: str, roles: Roles, missing_tokens: Sequence[str]) -> Do
     """Read logged features."""
     head = b""
     if not path.lower().endswith(_BINARY):
-        head = next((line for _, line in lines_of(path) if line.strip()), b"")
+        head = first_line(path)
     if head.lstrip()[:1] not in (b"{", b"["):
         return _of_table(path, roles, missing_tokens)
     # Columns grow as features turn up; documents without them have missing values.

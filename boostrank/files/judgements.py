@@ -30,7 +30,7 @@ from boostrank.core.text import NUMBER, count_of, no_number, number_in
 from boostrank.core.types import first_true
 from boostrank.data.roles import DEFAULTS, plain_name
 from boostrank.files.blocks import Fault
-from boostrank.files.chunks import lines_of, quote_token
+from boostrank.files.chunks import first_line, lines_of, quote_token
 from boostrank.files.columns import column_of
 from boostrank.files.json_judgements import entries_of, json_of
 from boostrank.files.names import name_in, words_in
@@ -220,16 +220,8 @@ def read_rows(
     elif os.path.exists(path) and not os.path.isfile(path):  # a pipe, which can be read only once
         _add_list(rows)
     else:
-        spec, first = format_of(source), b""
-        if not spec.begins:  # text
-            first = next(
-                (
-                    line
-                    for _, line in lines_of(rows.file)
-                    if line.strip() and not line.startswith(b"#")
-                ),
-                b"",
-            )
+        spec = format_of(source)
+        first = b"" if spec.begins else first_line(rows.file)
         if first.lstrip()[:1] in (b"{", b"["):
             _add_json(rows, json_of(rows.file, first, once=True))
         elif spec.begins or (spec.is_table and not _is_list(first, rows.what)):
@@ -243,9 +235,8 @@ def read_rows(
         raise FileFormatError(f"there are no {kind}", file=rows.file)
     row = first_true(np.isnan(rows.values))
     if run and row is not None:
-        raise rows.refuse(
-            row, f"the score of {rows.phrase(row)} is missing; write it, or leave the row out"
-        )
+        words = f"the score of {rows.phrase(row)} is missing; write it, or leave the row out"
+        raise rows.refuse(row, words)
     return rows
 
 
@@ -280,7 +271,7 @@ def is_list(path: str, what: str) -> bool:
     """
     if path == "-" or not os.path.isfile(path) or format_of(path).begins:
         return False
-    _, line = next(lines_of(path), (0, b""))
+    line = first_line(path)
     return len(_cells(line)) > _OF_PAIRS and b"qid:" not in line and _is_list(line, what)
 
 
@@ -413,9 +404,9 @@ def choose(rows: DocumentRows, header: Sequence[str], roles: Roles, *, valued: b
         if name is None and role != "score":
             names = dict.fromkeys(chain(*NAMES[role]))
             usual = repr(roles[role]) if role in roles else " or ".join(names)
-            mend = f"name it in the first line, or pass its name to data join, --{role} COLUMN"
-            if rows.what == "score":  # data join reads no runs
-                mend, usual = "name it in the first line", usual.replace("rank", "score or rank")
+            if role == "rank":
+                usual = "score or rank"
+            mend = f"name it in the first line (or for data join, --{role} COLUMN)"
             raise FileFormatError(f"no column is called {usual}; {mend}", file=rows.file)
         if name is not None:
             columns[role] = name
