@@ -77,9 +77,8 @@ def entries_of(value: Any, keys: Sequence[Sequence[str]], query: Any = None) -> 
     plain = {plain_name(str(key)): entry for key, entry in value.items()}
     plain_values = {key: entry for key, entry in plain.items() if isinstance(entry, str | Real)}
     queries, documents, numbers = keys
-    of_query = [
-        plain_values[key] for key in (*queries, *["id"] * bool(inner)) if key in plain_values
-    ]
+    names_of_query = (*queries, "id") if inner else queries
+    of_query = [plain_values[key] for key in names_of_query if key in plain_values]
     of_document = [plain_values[key] for key in documents if key in plain_values]
     query = of_query[0] if of_query else query
     if inner:

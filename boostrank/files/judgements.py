@@ -305,19 +305,13 @@ def _add_list(rows: DocumentRows) -> None:
         rows.add_value(qid, name, word, number, missing=False)
         if is_ranked and width == _OF_RANKS:
             if not rows.values[-1] >= 0.0 or rows.values[-1] % 1.0:
-                raise FileFormatError(
-                    f"the rank {word!r} is not a whole number; a run with scores has the form"
-                    f" {_WORDS['score']}",
-                    file=rows.file,
-                    line=number,
-                )
+                words = f"the rank {word!r} is not a whole number; a run has the form"
+                raise rows.refuse(-1, f"{words} {_WORDS['score']}")
             rows.values[-1] *= -1.0
         elif width and -_LARGEST <= rows.values[-1] < 0.0:
             rows.negative.append(len(rows.values) - 1)
     if width == _OF_PAIRS:
-        warn_user(
-            f"{rows.file}: the pairs of a query and a document have no grades: each counts as 1"
-        )
+        warn_user(f"{rows.file}: the rows have no grades: each counts as 1")
 
 
 # JSON, mappings and frames ------------------------------------------------------------------------

@@ -166,7 +166,7 @@ def test_what_a_machine_left_out_and_what_matches_nothing_are_counted(tmp_path: 
 @pytest.mark.parametrize(
     ("form", "words"),
     [
-        ("{1} 0 {0} {2}", "swapped"),
+        ("{1} 0 {0} {2}", "same columns"),
         ("{0}x 0 {1} {2}", "document 'p5' of query 'q39x'"),
         ("{0} 0 {1} much", "machine.txt:1"),
     ],
@@ -187,7 +187,7 @@ def test_data_without_names_or_with_libsvm_labels(tmp_path: Path) -> None:
     result = succeed("compare", *scores, data, "--machine", qrels, "--json")
     printed = json.loads(result.stdout)
     assert [row["queries"] for row in printed["judges"]] == [12, 12, 12]
-    assert "swapped" in " ".join(printed["notes"])
+    assert "same columns" in " ".join(printed["notes"])
     data.write_text("".join(f"{d % 4} qid:{q} 1:{d}\n" for q, d in pairs))
     refused = refuse("compare", *scores, data, "--machine", qrels)
     assert "--id" in refused.stderr
