@@ -187,7 +187,7 @@ def test_data_without_names_or_with_libsvm_labels(tmp_path: Path) -> None:
     result = succeed("compare", *scores, data, "--machine", qrels, "--json")
     printed = json.loads(result.stdout)
     assert [row["queries"] for row in printed["judges"]] == [12, 12, 12]
-    assert "same columns" in " ".join(printed["notes"])
+    assert "swapped" in " ".join(printed["notes"])
     data.write_text("".join(f"{d % 4} qid:{q} 1:{d}\n" for q, d in pairs))
     refused = refuse("compare", *scores, data, "--machine", qrels)
     assert "--id" in refused.stderr
