@@ -1,5 +1,4 @@
-"""Streaming reader that keeps features in a temporary file, a few blocks in memory, and labels and
-queries in a cache.
+"""Streaming reader that keeps features in a temporary file, and a few blocks in memory.
 
 One pass over the files writes their float32 values, dense or sparse. Labels and queries stay in
 memory. Later steps (bins, hashes, predictions) read pieces of rows at the speed of the page cache.
