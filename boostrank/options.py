@@ -761,7 +761,7 @@ class TrainFilesOptions(PropensityOptions, MemoryOptions, TargetOptions, group="
         group=MemoryOptions.GROUP,
     )
     cache: str | None = option(
-        "Directory that keeps streamed data for the next run, or none. A directory implies"
+        "Directory that keeps the bins of streamed data for the next run, or none. It implies"
         " streaming.",
         metavar="DIR|none",
         file="folder",

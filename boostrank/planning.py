@@ -212,7 +212,7 @@ class _Sample:
         else:
             self._exact &= self.rows + self._refused - before == file.rows
 
-    def _add(self, source: Source, file: File, load: Callable[[Any], Any]) -> int:
+    def _add(self, source: Source, file: File, load: Callable[[], Any]) -> int:
         """Add a chunk, and return its size in bytes."""
         try:
             block = source.parse(file, load)

@@ -296,36 +296,12 @@ class CacheHeader(Struct, kw_only=True, forbid_unknown_fields=True):
     big: BigFile | None
 
 
-class KnownRecord(TypedDict):
-    """What the first reading found: warnings, constant columns, and missing values a column."""
-
-    warnings: list[str]
-    constant: list[Count]
-    missing: list[Count]
-    fingerprints: dict[str, str]
-
-
 class PlacesRecord(TypedDict):
     """Where rows stand: (name, lines before it) of each file, and how its rows are counted."""
 
     files: list[tuple[str, int]]
     header_lines: Count
     by_row: bool
-
-
-class CacheNote(Struct, kw_only=True):
-    """The note of a cached data set: shape, files, reading options, features and findings."""
-
-    shape: tuple[Count, Count]
-    base: int
-    is_sparse: bool
-    names: list[str]
-    files: list[str]
-    index_base: int | None
-    reader: dict[str, Any]
-    categories: dict[str, CategoryRecord]
-    known: KnownRecord
-    places: PlacesRecord
 
 
 class PropensityRecord(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, cast
 from unittest import mock
 
-_READS = ("read", "preadv")
+_READS = ("read",)
 _ON_PATHS = ("open", "mkdir", "replace", "rename")  # which is the last path given
 _ON_DESCRIPTORS = ("write", "fsync", *_READS)
 

@@ -64,8 +64,8 @@ class ToySource(Source):
         return file
 
     def parse(self, file, load):
-        text = load(None)
-        rows = list(csv.reader(bytes(text.buffer[text.start : text.end]).decode().splitlines()))
+        text = load()
+        rows = list(csv.reader(bytes(text.buffer[: text.size]).decode().splitlines()))
         cells = np.array([[np.nan if cell in self.reading.missing_tokens else float(cell) for cell in r] for r in rows])
         features, lines = cells[:, 2:].astype(np.float32), np.arange(1, len(rows) + 1)
         return Block.from_rows(cells[:, 0], features, cells[:, 1].astype(np.int64), lines)

@@ -220,7 +220,6 @@ def say_read(paths: str | Sequence[str], data: RankingDataset, seconds: float) -
     """Print a line about a data set that was read from files."""
     from boostrank.files.side_files import WEIGHT_SUFFIX
 
-    action = "remembered" if data.on_disk and not data.features.is_open else "read"
     roles = {"label": "labels", "qid": "queries", "weight": "weights", "id": "names"}
     if data.document_weights is not None:
         roles["weight"] = "document weights (not used by metrics)"
@@ -234,7 +233,7 @@ def say_read(paths: str | Sequence[str], data: RankingDataset, seconds: float) -
         notes.append(f"labels from the gain {data.gain}{rows}")
     weight_files = [file for file in files if file.endswith(WEIGHT_SUFFIX)]
     notes += [f"{roles['weight']} from {file}" for file in weight_files[:3]]
-    notes.append(f"{action} in {duration(seconds)}")
+    notes.append(f"read in {duration(seconds)}")
     say(
         f"{name_of(paths)}: {data.n_documents:,} rows, {len(data.queries):,} queries,"
         f" {data.n_features:,} features, {', '.join(notes)}"

@@ -162,8 +162,8 @@ def checked_counts(
     The position may be missing in a row without impressions, and becomes 1.
     """
     position, impressions_name, clicked = names[:3]
-    impressions = whole_numbers(number(impressions_name), impressions_name, 0, _MOST, None, refuse)
-    clicks = whole_numbers(number(clicked), clicked, 0, _MOST, None, refuse)
+    impressions = whole_numbers(number(impressions_name), impressions_name, 0, _MOST, True, refuse)
+    clicks = whole_numbers(number(clicked), clicked, 0, _MOST, True, refuse)
     positions = whole_numbers(number(position), position, 1, MAX_POSITION, impressions > 0, refuse)
     row = first_true(clicks > impressions)
     if row is not None:
@@ -211,7 +211,7 @@ class ClickLog:
         def refuse(entry: int, reason: str) -> DataError:
             return DataError(f"entry {entry} of the click log: {reason}")
 
-        rows = whole_numbers(read["row"] + 1, "row", 1, self.n_documents, None, refuse) - 1
+        rows = whole_numbers(read["row"] + 1, "row", 1, self.n_documents, True, refuse) - 1
         positions, *counts = checked_counts(read.__getitem__, COLUMNS[1:], refuse)
         # Sort by row and position, and sum equal entries.
         entries = np.flatnonzero(counts[0])

@@ -30,7 +30,7 @@ class RowsFile(File):
         super().__init__(_NAME, None)
         self.data = data
 
-    def loads(self, chunk_bytes: int) -> Iterator[Callable[[Any], Any]]:
+    def loads(self, chunk_bytes: int) -> Iterator[Callable[[], Any]]:
         """Yield functions that return blocks of whole queries, in order."""
         queries = self.data.queries
         ptr = self.data.queries.ptr
@@ -70,9 +70,9 @@ class DatasetSource(Source):
         self.data: RankingDataset = data
         return RowsFile(data)
 
-    def parse(self, file: File, load: Callable[[Any], Any]) -> Block:
+    def parse(self, file: File, load: Callable[[], Any]) -> Block:
         """Return a block of rows."""
-        block: Block = load(None)
+        block: Block = load()
         return block
 
     def numbered_names(self, base: int = 0) -> dict[int, str]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boostrank.core.conventions import LABEL
-from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
+from boostrank.core.errors import DataError, FileFormatError, warn_user
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import Places, PlacesOf, QueryIndex
 from boostrank.core.types import Array, Float64Array, Int64Array
@@ -91,13 +91,16 @@ class Totals:
         self.descending_line = self.descending_line or self.through(counts[slots.DESCENDING_LINE])
         part.zero_line = part.zero_line or self.through(counts[slots.ZERO_LINE])
         if counts[slots.TOP_ID] > part.top_id:
-            part.top_id, part.top_line = (
-                int(counts[slots.TOP_ID]),
-                self.through(counts[slots.TOP_LINE]),
-            )
+            part.top_id = int(counts[slots.TOP_ID])
+            part.top_line = self.through(counts[slots.TOP_LINE])
         if not len(block.runs):
             return block.runs, {}
-        runs, names, self._last = block.queries_after(self._last, self.n_queries)
+        # The first run continues the query of the previous block if their ids are equal.
+        ends = 0, len(block.runs) - 1
+        first, last = [block.names.get(i, int(block.runs[i, slots.RUN_ID])) for i in ends]
+        skip = int(first == self._last)
+        names = {self.n_queries + i - skip: name for i, name in block.names.items() if i >= skip}
+        runs, self._last = block.runs[skip:], last
         runs[:, slots.RUN_ROW] += self.n_rows
         runs[:, slots.RUN_LINE] += self.n_lines
         self.n_queries += len(runs)
@@ -181,19 +184,17 @@ class Totals:
     def at(self, line: int) -> str:
         """Return the location of a line as text."""
         file, line = self.place(line)
-        if self.source.by_row:
-            return file.removeprefix(f"{self.parts[0].name}: ") if len(self.parts) == 1 else file
-        return f"line {line}" if len(self.parts) == 1 else f"{file}:{line}"
+        if not self.source.by_row:
+            return f"line {line}" if len(self.parts) == 1 else f"{file}:{line}"
+        return file.removeprefix(f"{self.parts[0].name}: ") if len(self.parts) == 1 else file
 
     def spans(self) -> list[tuple[Part, range, slice]]:
         """Return each file with its rows and queries."""
-        ends = [
-            *((part.rows, part.queries) for part in self.parts[1:]),
-            (self.n_rows, self.n_queries),
-        ]
+        rows = [*(part.rows for part in self.parts), self.n_rows]
+        queries = [*(part.queries for part in self.parts), self.n_queries]
         return [
-            (part, range(part.rows, rows), slice(part.queries, queries))
-            for part, (rows, queries) in zip(self.parts, ends, strict=True)
+            (part, range(*rows[i : i + 2]), slice(*queries[i : i + 2]))
+            for i, part in enumerate(self.parts)
         ]
 
     def warn(self, words: str, name: str = "") -> None:
@@ -227,48 +228,28 @@ class Totals:
     def describe(self, in_columns: str = "") -> None:
         """Add warnings about values and lines, where `in_columns` describes the columns with
         missing values."""
-        # Take the counts of the parser; blanks are no missing values if the source reads them so.
-        counted = (
-            slots.BLANK_LINES,
-            slots.DESCENDING_ROWS,
-            slots.REPEATED_CELLS,
-            slots.BEYOND,
-            slots.INFINITIES,
-        )
         if self.from_one:
             self.warn_or_refuse(self.from_one_words())
-        blank, unsorted, again, beyond, infinite = [int(self.counts[slot]) for slot in counted]
-        missing, top = 0 if self.source.blanks else int(self.counts[slots.MISSING]), self.top
-        outside = (
-            f"outside the training data (largest number: {top.top_id}, {self.at(top.top_line)})"
-        )
+        counts, top = self.counts.copy(), self.top
+        if counts[slots.BLANK_LINES] <= BLANK_SHARE * self.n_lines:
+            counts[slots.BLANK_LINES] = 0
+        if self.source.blanks:  # which are no missing values
+            counts[slots.MISSING] = 0
         treatment = "kept" if self.reading.inf == "keep" else "read as missing"
+        unsorted = f"rows had unsorted feature numbers (first: {self.at(self.descending_line)})"
+        repeated = f"values repeat a feature in the same row; the {self.reading.repeated} value"
+        beyond = "values belong to features outside the training data (largest number:"
         # Warn of each kind that occurs, with its first line where it is known.
-        for count, words in (
-            (
-                blank if blank > BLANK_SHARE * self.n_lines else 0,
-                f"of {self.n_lines:,} lines are blank",
-            ),
-            (
-                unsorted,
-                (
-                    f"rows had unsorted feature numbers (first: {self.at(self.descending_line)});"
-                    " they were sorted"
-                ),
-            ),
-            (
-                again,
-                (
-                    f"values repeat a feature in the same row; the {self.reading.repeated} value is"
-                    " kept"
-                ),
-            ),
-            (beyond, f"values belong to features {outside}; they are ignored"),
-            (infinite, f"infinite values: {treatment}"),
-            (missing, f"missing values{in_columns}"),
+        for slot, words in (
+            (slots.BLANK_LINES, f"of {self.n_lines:,} lines are blank"),
+            (slots.DESCENDING_ROWS, f"{unsorted}; they were sorted"),
+            (slots.REPEATED_CELLS, f"{repeated} is kept"),
+            (slots.BEYOND, f"{beyond} {top.top_id}, {self.at(top.top_line)}); they are ignored"),
+            (slots.INFINITIES, f"infinite values: {treatment}"),
+            (slots.MISSING, f"missing values{in_columns}"),
         ):
-            if count:
-                self.warn(f"{count:,} {words}")
+            if counts[slot]:
+                self.warn(f"{counts[slot]:,} {words}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,10 +266,6 @@ class RowPlaces:
     files: PlacesRecord
     rows: Int64Array
     lines: Int64Array
-
-    def __post_init__(self) -> None:
-        if not self.files["files"] or not 0 < self.rows.size == self.lines.size:  # a damaged cache
-            raise ValueError("no places of rows")
 
     def __call__(self, row: int) -> tuple[str, int]:
         """Return the file and line of a row. If files have no lines, the name includes the row, and
@@ -314,7 +291,7 @@ class Assembler(Totals):
         self.store = store
         self.blocks: list[Block | None] = []
         self._runs: list[Int64Array] = []
-        self._places: list[tuple[Int64Array, Int64Array]] = []  # `RowPlaces.rows` and `lines`
+        self._places: list[list[Int64Array]] = []  # `RowPlaces.rows` and `lines`
         self._coarse: dict[str, None] = {}
         self._words: dict[str, str] = {}
 
@@ -325,7 +302,7 @@ class Assembler(Totals):
             self._runs.append(runs)
         if block.n_rows:
             breaks = np.flatnonzero(np.diff(block.lines, prepend=block.lines[0] - 2) != 1)
-            self._places.append((self.n_rows + breaks, self.n_lines + block.lines[breaks]))
+            self._places.append([self.n_rows + breaks, self.n_lines + block.lines[breaks]])
         self._coarse |= dict.fromkeys(block.coarse)
         self._words |= block.words
         if block.bad and not self.reading.skip:  # the first error by line
@@ -369,15 +346,9 @@ class Assembler(Totals):
         if unlabelled:  # a gain need not use the labels
             others[LABEL], labels = labels, np.nan_to_num(labels)
         origin = self._origin(space, unlabelled)
+        features, document_names = in_order(features), in_order(document_names)
         data = RankingDataset(
-            in_order(features),
-            labels,
-            queries,
-            names,
-            origin,
-            in_order(document_names),
-            order,
-            space.categories,
+            features, labels, queries, names, origin, document_names, order, space.categories
         )
         # Take the features of the training data, and the gain for the labels.
         if source.place_of(base) is not None and reading.space is not None:
@@ -390,8 +361,9 @@ class Assembler(Totals):
         """Return the labels, the document names (None without any), and other columns by name."""
         blocks = [block for block in self.blocks if block is not None]
         labels = np.concatenate([block.labels for block in blocks])
-        documents = [block.document_names for block in blocks if block.document_names is not None]
-        document_names = np.concatenate(documents) if len(documents) == len(blocks) else None
+        document_names = None
+        if all(block.document_names is not None for block in blocks):
+            document_names = np.concatenate([block.document_names for block in blocks])
         others = {
             name: np.concatenate([block.others[name] for block in blocks])
             for name in blocks[0].others
@@ -400,29 +372,25 @@ class Assembler(Totals):
 
     def _origin(self, space: FeatureSpace, unlabelled: int) -> Provenance:
         """Return the files and options of the data."""
+        options = {**self.reading.for_provenance(), **space.columns}
+        options["queries"] = "qid" if self.n_queries else "sizes"
+        if unlabelled:
+            options["rows_without_label"] = unlabelled
         files = []
         for part in self.parts:
             files += [part.path or part.name, part.sizes_file, part.weights_file]
-        options = self.reading.for_provenance()
-        options["queries"] = "qid" if self.n_queries else "sizes"
-        options |= space.columns
-        if unlabelled:
-            options["rows_without_label"] = unlabelled
-        used = tuple(file for file in files if file is not None)
-        return Provenance(used, space.index_base, options)
+        return Provenance(tuple(filter(None, files)), space.index_base, options)
 
     def _features(self, base: int, columns: int, threads: int) -> Features:
-        cells, layout = (
-            int(self.counts[slots.CELLS] - self.counts[slots.BEYOND]),
-            self.reading.layout,
-        )
-        if layout == "auto":
-            layout = "dense" if 2 * cells >= self.n_rows * columns else "csr"
+        cells = int(self.counts[slots.CELLS] - self.counts[slots.BEYOND])
+        is_sparse = self.reading.layout == "csr"
+        if self.reading.layout == "auto":
+            is_sparse = 2 * cells < self.n_rows * columns
         if self.store is not None:
-            return self.store.features((self.n_rows, columns), base, is_sparse=layout == "csr")
-        if layout == "dense":
-            return dense_matrix(self.blocks, base, columns, threads)
-        return sparse_matrix(self.blocks, base, columns)
+            return self.store.features((self.n_rows, columns), base, is_sparse=is_sparse)
+        if is_sparse:
+            return sparse_matrix(self.blocks, base, columns)
+        return dense_matrix(self.blocks, base, columns, threads)
 
     def _check_regroup(self, before: float = np.inf) -> tuple[Array, Int64Array, Int64Array]:
         """Return the ids, the runs and the first run of each run's query. Refuse ids that
@@ -437,21 +405,18 @@ class Assembler(Totals):
         again = np.flatnonzero(begins != np.arange(begins.size))
         if again.size and not self.reading.regroup:
             i = int(again[0])
-            at, seen = int(runs[i, slots.RUN_LINE]), self.at(int(runs[begins[i], slots.RUN_LINE]))
-            if at < before:
-                words = (
-                    f"qid {ids[i]} reappears after another query; it was first seen on {seen}. The"
-                    " rows of a query must be contiguous: use --regroup to bring them together"
-                    " (data larger than memory: boostrank data sort)"
-                )
+            line, first = runs[[i, begins[i]], slots.RUN_LINE].tolist()
+            if line < before:
+                file, line = self.place(line)
+                words = f"qid {ids[i]} reappears after another query"
                 if begins[i] == begins[i - 1]:
-                    words = (
-                        f"qid {ids[i]} continues from the previous file ({seen}): either a query is"
-                        " split between two files, and --regroup joins its rows, or ids restart in"
-                        " each file"
-                    )
-                file, line = self.place(at)
-                raise FileFormatError(words, file=file, line=line)
+                    words = f"qid {ids[i]} continues from the previous file (unless ids restart)"
+                raise FileFormatError(
+                    f"{words}; it was first seen on {self.at(first)}: use --regroup to bring its"
+                    " rows together (data larger than memory: boostrank data sort)",
+                    file=file,
+                    line=line,
+                )
         return ids, runs, begins
 
     def _weights(self) -> tuple[str | None, Float64Array]:
@@ -460,16 +425,14 @@ class Assembler(Totals):
         # Take weights from a column or from files, but not from both.
         of_column = [b.weights for b in self.blocks if b is not None and b.weights is not None]
         parts = [span for span in self.spans() if span[1]]
-        file = next(
-            (part.weights_file for part, _, _ in parts if part.weights_file is not None), None
-        )
+        files = [part.weights_file for part, _, _ in parts if part.weights_file is not None]
+        if of_column and files:
+            raise FileFormatError(
+                "contains weights, and so does a table column; remove one of them", file=files[0]
+            )
         if of_column:
-            if file is not None:
-                raise FileFormatError(
-                    "contains weights, and so does a table column; remove one of them", file=file
-                )
             return self.name, np.concatenate(of_column)
-        if file is None:
+        if not files:
             return None, np.zeros(0)
         # Join the files' weights, which must count queries or rows in each file.
         weights = []
@@ -486,7 +449,7 @@ class Assembler(Totals):
                     "rows; expected one per query or per row",
                     file=part.weights_file,
                 )
-        return file, np.concatenate(weights)
+        return files[0], np.concatenate(weights)
 
     def _queries(self) -> tuple[QueryIndex, Int64Array | None]:
         """Return the queries, and the order of the rows if it differs from that in the files."""
@@ -494,22 +457,22 @@ class Assembler(Totals):
         if self.n_queries:
             ids, sizes, order = self._ids()
         else:
-            each = []  # a single file without query ids was refused earlier
-            for part, span, _ in self.spans():
-                if part.sizes_file is None and span:
+            sizes_of_files = []  # a single file without query ids was refused earlier
+            for part, rows, _ in self.spans():
+                if part.sizes_file is None and rows:
                     raise FileFormatError(
                         "has neither query ids nor a file of group sizes", file=part.name
                     )
-                if part.sizes_file is not None and span:
-                    each.append(side_files.read_sizes(part.sizes_file, len(span)))
-            sizes = np.concatenate(each)
+                if part.sizes_file is not None and rows:
+                    sizes_of_files.append(side_files.read_sizes(part.sizes_file, len(rows)))
+            sizes = np.concatenate(sizes_of_files)
             ids = np.arange(sizes.size)
         # Keep the text of each query, and the place of each row for messages.
         words = None
         if self._words:
             words = np.array([self._words.get(str(qid), "") for qid in ids.tolist()], object)
-        rows, lines = [np.concatenate(parts) for parts in zip(*self._places, strict=True)]
-        places: Places = RowPlaces(self.places, rows, lines)
+        rows_and_lines = np.concatenate(self._places, axis=1)
+        places: Places = RowPlaces(self.places, *rows_and_lines)
         if order is not None:
             places = PlacesOf(places, order)
         ptr = np.cumsum([0, *sizes], dtype=np.int64)
@@ -576,8 +539,6 @@ def read_files(
         chunk_bytes: number of bytes that a thread parses at a time; None chooses a size. It does
             not affect the result.
     """
-    if chunk_bytes is not None and chunk_bytes < 1:
-        raise ParameterError(f"chunk_bytes={chunk_bytes!r} must be at least 1")
     workers = resolve_threads(threads)
     _, opened = open_files(source, format, like=like, labelled=labelled, **options)
     with closing(opened):
@@ -587,8 +548,6 @@ def read_files(
             if progress is not None:
                 progress(opened.done, opened.total)
         data = assembler.finish(workers)
-    if store is not None:
-        data.features.known["warnings"] = list(assembler.warnings)
     for words in assembler.warnings:
         warn_user(words)
     return data
@@ -649,13 +608,12 @@ def pieces_of_files(
             if progress is not None:
                 progress(opened.done, opened.total)
             results = block.result or []
-            if columns is None and block.n_rows:
-                rows: Any = None
-                if block.dense is not None:
-                    rows = block.tile(0, block.n_rows, numbers)
-                else:
-                    rows = sparse_matrix([block], base, like.n_features)
-                    rows = rows if places is None else rows[:, places]
+            if columns is None and block.n_rows and block.dense is not None:
+                results = [work(block.tile(0, block.n_rows, numbers))]
+            elif columns is None and block.n_rows:
+                rows = sparse_matrix([block], base, like.n_features)
+                if places is not None:
+                    rows = rows[:, places]
                 results = [work(rows)]
             if not opened.reading.names:
                 yield from results
@@ -673,15 +631,10 @@ def pieces_of_files(
 def _check_width(totals: Totals, base: int, width: int) -> None:
     """Warn if every row has exactly the first features of the model."""
     top, last = totals.top.top_id, base + width - 1
-    if (
-        totals.n_rows
-        and top < last
-        and totals.counts[slots.CELLS] == totals.n_rows * (top + 1 - base)
-    ):
-        have = f"every row has exactly the features {base} to {top}"
-        if top < base:
-            have = "no row has a feature"
+    cells = totals.n_rows * (top + 1 - base)
+    if top < last and totals.counts[slots.CELLS] == cells:
         totals.warn_or_refuse(
-            f"{have}, but the model has features up to {last}, which are read as 0. If these data"
-            " lack them, they differ from the training data"
+            f"every row has exactly the features {base} to {top}, but the model has features up to"
+            f" {last}, which are read as 0. If these data lack them, they differ from the training"
+            " data"
         )

@@ -88,14 +88,13 @@ class Fault:
         line: line or row number in the block.
         reason: error message.
         column: byte position in the line, starting at 1; 0 means the whole line.
-        stand_in: word that seems to mark a missing value, and its byte position; None for other
-            reasons.
+        stand_in: word that seems to mark a missing value; "" for other reasons.
     """
 
     line: int
     reason: str
     column: int = 0
-    stand_in: tuple[str, int] | None = None
+    stand_in: str = ""
 
     def error(self, file: str, lines_before: int, *, by_row: bool = False) -> FileFormatError:
         """Return the error to raise, given the number of lines or rows before the block."""
@@ -198,22 +197,6 @@ class Block:
         for i, name in self.names.items():
             ids[i] = name.decode()
         return np.repeat(ids, np.diff(self.runs[:, RUN_ROW], append=self.n_rows))
-
-    def queries_after(
-        self, last: object, number: int
-    ) -> tuple[Int64Array, dict[int, bytes], object]:
-        """Return the runs of new queries, their text ids by query number starting at `number`, and
-        the last run's id.
-
-        The first run is not new if its id is `last`.
-        """
-        skip = int(last is not None and last == self.names.get(0, int(self.runs[0, RUN_ID])))
-        names = {number + i - skip: name for i, name in self.names.items() if i >= skip}
-        return (
-            self.runs[skip:],
-            names,
-            self.names.get(len(self.runs) - 1, int(self.runs[-1, RUN_ID])),
-        )
 
     def cells(self) -> tuple[Int64Array, Int32Array, Float32Array]:
         """Convert the block to sparse form, without +0.0, and return `sparse`."""

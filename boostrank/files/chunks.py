@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.files import foreign_kind
 from boostrank.core.types import Int64Array
 from boostrank.files.blocks import Fault, UnreadableLine
-from boostrank.files.source import MAX_LINE, File
+from boostrank.files.source import MAX_LINE, File, OneSource
 
 HEAD = 1 << 16
 PADDING = 32 * b"\n"  # the parser may read this far past the text
@@ -36,6 +36,8 @@ STAND_INS = frozenset(
     b"null na n/a ? none - nil missing \\n #n/a <na> nat . #div/0! #value! #num! #ref! #name?"
     b" 1.#qnan 1.#ind".split()
 )
+
+STANDS_FOR_MISSING = ": if it stands for a missing value, --missing-token {} reads it as one"
 
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 CELL = re.compile(rb"(^|[ \t])(qid|\d+):")
@@ -48,7 +50,7 @@ LONE_RETURN = (
 )
 _UTF16 = "the file seems to be UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"
 LONGEST_MAGIC = 6
-_AT_A_TIME = 1 << 20
+_AT_A_TIME = 1 << 18
 _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MiB; a damaged or hostile file may request 4 GiB
 _ZSTD = struct.pack("<I", 0xFD2FB528)
 # Pzstd writes one before each frame.
@@ -131,127 +133,45 @@ class Unpacker:
 
 @dataclass
 class Text:
-    """Whole lines, buffer[start:end], followed by PADDING. Only the last line of a file may lack
-    its newline."""
+    """Whole lines, buffer[:size], followed by PADDING. Only the last line of a file may lack its
+    newline."""
 
     buffer: bytearray
-    start: int
-    end: int
-
-    @property
-    def size(self) -> int:
-        """Number of bytes."""
-        return self.end - self.start
+    size: int
 
     @property
     def unterminated(self) -> bool:
         """Whether the last line has no newline."""
-        return self.end > self.start and self.buffer[self.end - 1] != 10
+        return self.size > 0 and self.buffer[self.size - 1] != 10
 
     def split(self) -> list[bytes]:
         """Return the lines, without their ends."""
-        lines = bytes(self.buffer[self.start : self.end]).split(b"\n")
-        return [line.removesuffix(b"\r") for line in (lines if self.unterminated else lines[:-1])]
+        lines = bytes(self.buffer[: self.size]).removesuffix(b"\n").split(b"\n")
+        return [line.removesuffix(b"\r") for line in lines] if self.size else []
 
     def lines(self) -> tuple[memoryview, Int64Array]:
         """Return the text, with a newline at its end, and the position after each line."""
-        view = memoryview(self.buffer)[
-            self.start : self.end + self.unterminated
-        ]  # the padding begins with a newline
+        # The padding begins with a newline.
+        view = memoryview(self.buffer)[: self.size + self.unterminated]
         return view, np.flatnonzero(np.frombuffer(view, np.uint8) == 10) + 1
 
 
-# Function that loads a chunk, in any thread, into the given buffer if that is large enough.
-Load = Callable[[bytearray | None], Text]
-
-
-def _too_long(lines: int, _: Any = None) -> Any:
-    """Refuse a line that is too long, given the number of lines before it in its chunk."""
+def _too_long() -> Text:
     raise UnreadableLine(
-        Fault(lines + 1, f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?")
+        Fault(1, f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?")
     )
 
 
 class TextFile(File):
-    """An open text file. `head` is its beginning, without the byte order mark."""
+    """An open text in a file, a pipe or a file object, plain or compressed.
 
-    head: bytes
-    skipped = 0
+    Args:
+        read: function that returns up to a number of bytes, or b"" at the end.
 
-    def begin(self, head: bytes) -> None:
-        """Set and check the head."""
-        pairs = min(len(head), 64) // 2
-        if pairs >= 2 and b"\0" * pairs in (head[0 : 2 * pairs : 2], head[1 : 2 * pairs : 2]):
-            raise FileFormatError(_UTF16, file=self.name)
-        self.head = head
-        self.skip(len(BYTE_ORDER_MARK) * head.startswith(BYTE_ORDER_MARK))
-
-    def skip(self, size: int) -> None:
-        """Skip bytes at the beginning of the head."""
-        self.skipped, self.head = self.skipped + size, self.head[size:]
-
-
-class PlainFile(TextFile):
-    """An uncompressed regular file."""
-
-    def __init__(self, descriptor: int, path: str, head: bytes, max_bytes: int | None) -> None:
-        super().__init__(path, path, descriptor)
-        self.size = self.text_bytes = self.total or 0
-        self.begin(head)
-        if max_bytes is not None and self.size > max_bytes:
-            raise FileFormatError(
-                f"the file has {self.size:,} bytes, more than max_bytes={max_bytes:,}", file=path
-            )
-
-    def loads(self, chunk_bytes: int) -> Iterator[Load]:
-        """Yield a function for each range of `chunk_bytes`, which reads whole lines from disk."""
-        for begin in range(self.skipped, self.size, chunk_bytes):
-            self.done = min(begin + chunk_bytes, self.size)
-            yield partial(self._load, begin, self.done)
-
-    def _load(self, begin: int, stop: int, buffer: bytearray | None) -> Text:
-        """Return the whole lines that begin in file[begin:stop]."""
-        # The previous byte shows whether a line begins at `begin`.
-        offset = begin if begin == self.skipped else begin - 1
-        if buffer is None or len(buffer) < stop - offset + len(PADDING):
-            buffer = bytearray(stop - offset + len(PADDING))
-        end = stop - offset
-        self._read(buffer, 0, end, offset)
-        start = 0 if begin == self.skipped else buffer.find(b"\n", 0, end) + 1
-        if (start == 0 and begin != self.skipped) or start == end:
-            return Text(buffer, 0, 0)
-        step = HEAD
-        while buffer[end - 1] != 10 and offset + end < self.size:
-            size, step = min(self.size - offset, end + step), min(2 * step, 4 << 20)
-            if len(buffer) < size + len(PADDING):
-                buffer.extend(bytes(size + len(PADDING) - len(buffer)))
-            self._read(buffer, end, size, offset)
-            newline = buffer.find(b"\n", end, size)
-            end = size if newline < 0 else newline + 1
-            last = buffer.rfind(b"\n", start, end - 1) + 1 or start
-            if end - last > MAX_LINE:
-                _too_long(buffer.count(b"\n", start, last))
-        buffer[end : end + len(PADDING)] = PADDING
-        return Text(buffer, start, end)
-
-    def _read(self, buffer: bytearray, begin: int, end: int, offset: int) -> None:
-        with memoryview(buffer) as view:
-            while begin < end:
-                try:
-                    count = os.preadv(self._descriptor, [view[begin:end]], offset + begin)
-                except OSError as error:
-                    raise FileFormatError(
-                        f"cannot be read: {error.strerror}", file=self.name
-                    ) from None
-                if count == 0:
-                    raise FileFormatError(
-                        "the file was truncated while it was read", file=self.name
-                    )
-                begin += count
-
-
-class StreamFile(TextFile):
-    """A file that is read sequentially: a pipe, a file object, or a compressed file."""
+    Attributes:
+        head: beginning of the text, without the byte order mark.
+        buffers: buffers of earlier chunks that are not used any more.
+    """
 
     def __init__(
         self,
@@ -262,72 +182,87 @@ class StreamFile(TextFile):
         descriptor: int | None = None,
     ) -> None:
         super().__init__(name, path, descriptor)
-        self.raw, self.max_bytes, self.text_bytes, self.raw_bytes = read, max_bytes, 0, 0
-        self.ended = False
+        self._raw, self._max_bytes, self._raw_bytes = read, max_bytes, 0
+        self._ended, self.buffers = False, list[bytearray]()
+        # A pipe may return a byte at a time.
         first = b""
-        while len(first) < LONGEST_MAGIC and (
-            more := self._read_raw(HEAD)
-        ):  # a pipe may return a byte at a time
+        while len(first) < LONGEST_MAGIC and (more := self._read_raw(HEAD)):
             first += more
         self.is_packed = packing(first) is not None
-        self.waiting = b"" if self.is_packed else first
-        self.next = Unpacker(self._read_raw, first, name).read if self.is_packed else self._read_raw
-        head = self._fill(HEAD)
+        self._next = self._read_raw
+        if self.is_packed:
+            self._next, first = Unpacker(self._read_raw, first, name).read, b""
+        self.text_bytes = len(first)
+        space = bytearray(max(0, HEAD - len(first)))
+        head = first + space[: self._fill(memoryview(space))]
         if self.is_packed and packing(head):
             raise FileFormatError("the file is compressed twice; decompress it once", file=name)
-        self.begin(head)
-        self.done = self.raw_bytes
+        pairs = min(len(head), 64) // 2
+        if pairs >= 2 and b"\0" * pairs in (head[0 : 2 * pairs : 2], head[1 : 2 * pairs : 2]):
+            raise FileFormatError(_UTF16, file=self.name)
+        self.head, self.done = head.removeprefix(BYTE_ORDER_MARK), self._raw_bytes
+
+    def skip(self, size: int) -> None:
+        """Skip bytes at the beginning of the head."""
+        self.head = self.head[size:]
 
     def _read_raw(self, size: int) -> bytes:
         try:
-            data = self.raw(size)
+            data = self._raw(size)
         except OSError as error:
             raise FileFormatError(
                 f"cannot be read: {error.strerror or error}", file=self.name
             ) from None
-        self.raw_bytes += len(data)
+        self._raw_bytes += len(data)
         return data
 
-    def _fill(self, size: int) -> bytes:
-        """Return `size` bytes of text, or fewer at the end of the file."""
-        parts: list[bytes] = []
-        while size > 0 and not self.ended:
-            data = self.waiting or self.next(size)
-            self.waiting = b""
-            self.ended = not data
-            parts.append(data)
-            size -= len(data)
+    def _fill(self, view: memoryview) -> int:
+        """Fill a view with text, and return the number of bytes, which is smaller at the end."""
+        filled = 0
+        while filled < len(view) and not self._ended:
+            data = self._next(min(len(view) - filled, _AT_A_TIME))
+            view[filled : filled + len(data)] = data
+            filled, self._ended = filled + len(data), not data
+            if self._ended:
+                self.check_unchanged()
             self.text_bytes += len(data)
-            if self.max_bytes is not None and self.text_bytes > self.max_bytes:
+            if self._max_bytes is not None and self.text_bytes > self._max_bytes:
                 raise FileFormatError(
-                    f"the text is longer than max_bytes={self.max_bytes:,}", file=self.name
+                    f"the text is longer than max_bytes={self._max_bytes:,}", file=self.name
                 )
-        return b"".join(parts)
+        return filled
 
-    def loads(self, chunk_bytes: int) -> Iterator[Load]:
-        """Yield a function for each chunk of whole lines, read in turn from a stream.
+    def loads(self, chunk_bytes: int) -> Iterator[Callable[[], Text]]:
+        """Yield a function for each chunk of whole lines.
 
-        A chunk grows for a longer line; one beyond the longest line ends the stream with a fault.
+        A chunk grows for a longer line; one beyond the longest line ends the text with a fault.
         """
         carry, want = self.head, chunk_bytes
-        while carry or not self.ended:
-            carry += self._fill(want - len(carry))
-            self.done = self.raw_bytes
-            last = self.ended and len(carry) <= want
-            cut = len(carry) if last else carry.rfind(b"\n", 0, want) + 1
-            grown = want > chunk_bytes  # the chunk begins with a line longer than a chunk
-            if grown and (carry.find(b"\n", 0, want) + 1 or min(want, len(carry))) > MAX_LINE:
-                yield partial(_too_long, 0)
+        while carry or not self._ended:
+            # Fill a buffer, after the beginning of a line that the previous chunk left.
+            size = max(want, len(carry)) + len(PADDING)
+            buffer = self.buffers.pop() if self.buffers else bytearray()
+            if len(buffer) < size:
+                buffer = bytearray(size)
+            buffer[: len(carry)] = carry
+            with memoryview(buffer) as view:
+                end = len(carry) + self._fill(view[len(carry) : want])
+            self.done = self._raw_bytes
+            # Cut it after the last whole line.
+            stop = min(end, want)
+            cut = buffer.rfind(b"\n", 0, stop) + 1
+            if self._ended and end <= want:
+                cut = end
+            if want > chunk_bytes and (buffer.find(b"\n", 0, stop) + 1 or stop) > MAX_LINE:
+                yield _too_long
                 return
-            if cut == 0:
-                want *= 2
-                continue
-            ready = Text(bytearray(carry[:cut] + PADDING), 0, cut)
-            yield lambda _, text=ready: text  # type: ignore[misc]
-            carry, want = carry[cut:], chunk_bytes
+            carry, want = bytes(buffer[cut:end]), chunk_bytes if cut else 2 * want
+            if cut:
+                buffer[cut : cut + len(PADDING)] = PADDING
+                yield partial(Text, buffer, cut)
 
 
-def open_text(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> TextFile:
+def open_text(source: OneSource, max_bytes: int | None) -> TextFile:
     """Open ranking data in a file, standard input ("-") or a binary file object."""
     file = _open_any(source, max_bytes)
     kind = foreign_kind(file.head)
@@ -337,7 +272,7 @@ def open_text(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) 
     return file
 
 
-def _open_any(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> TextFile:
+def _open_any(source: OneSource, max_bytes: int | None) -> TextFile:
     """Open any text in the same way as `open_text`."""
     if not isinstance(source, (str, os.PathLike)):
         name = str(getattr(source, "name", "<stream>"))
@@ -345,10 +280,10 @@ def _open_any(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) 
             raise FileFormatError(
                 "pass a path, '-' or a file object opened in binary mode", file=name
             )
-        return StreamFile(source.read, name, max_bytes)
+        return TextFile(source.read, name, max_bytes)
     path = os.fspath(source)
     if path == "-":
-        return StreamFile(partial(os.read, sys.stdin.fileno()), "<stdin>", max_bytes)
+        return TextFile(partial(os.read, sys.stdin.fileno()), "<stdin>", max_bytes)
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     except OSError as error:
@@ -357,18 +292,8 @@ def _open_any(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) 
         mode = os.fstat(fd).st_mode
         if stat.S_ISDIR(mode):
             raise FileFormatError("the path is a directory; pass a file in it", file=path)
-        if stat.S_ISREG(mode):
-            head = os.read(fd, HEAD)
-            os.lseek(fd, 0, os.SEEK_SET)
-            if not packing(head) and hasattr(
-                os, "preadv"
-            ):  # Windows lacks preadv, and reads sequentially
-                return PlainFile(fd, path, head, max_bytes)
         regular = path if stat.S_ISREG(mode) else None
-        return StreamFile(partial(os.read, fd), path, max_bytes, regular, fd)
-    except OSError as error:
-        os.close(fd)
-        raise FileFormatError(f"cannot be read: {error.strerror or error}", file=path) from None
+        return TextFile(partial(os.read, fd), path, max_bytes, regular, fd)
     except BaseException:
         os.close(fd)
         raise
@@ -381,12 +306,18 @@ def lines_of(path: str) -> Iterator[tuple[int, bytes]]:
     with contextlib.closing(_open_any(path, None)) as file:
         for load in file.loads(4 << 20):
             try:
-                text = load(None)
+                text = load()
             except UnreadableLine as error:
                 raise error.args[0].error(path, number) from None
             for line in text.split():
                 number += 1
                 yield number, line
+
+
+def first_line(path: str) -> bytes:
+    """Return the first line of a text that is neither blank nor a comment, or b""."""
+    lines = (line for _, line in lines_of(path))
+    return next((line for line in lines if line.strip() and not line.startswith(b"#")), b"")
 
 
 def quote_token(token: bytes) -> str:

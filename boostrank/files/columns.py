@@ -29,6 +29,10 @@ _NO_FEATURES = {
 }
 
 
+Header = Sequence[str]
+"""Names of columns."""
+
+
 @dataclass(frozen=True)
 class Columns:
     """The positions of the columns that are read from a file.
@@ -60,21 +64,19 @@ class Columns:
 
     def needed(self, reading: Reading) -> tuple[list[int], list[int]]:
         """Return the positions of the columns to read as numbers, and of those to read as text."""
-        of_rows = () if reading.rows_alone else (self.label, self.weight, *self.others)
-        numbers = [*of_rows, *(position for position in self.places if position not in self.coded)]
-        texts = [
-            *self.coded,
-            *self.texts,
-            None if reading.rows_alone and not reading.names else self.qid,
-        ]
-        texts += [self.id] if reading.names else []
-        return [number for number in numbers if number is not None], [
-            number for number in texts if number is not None
-        ]
+        numbers: list[int | None] = [at for at in self.places if at not in self.coded]
+        texts: list[int | None] = [*self.coded, *self.texts]
+        if not reading.rows_alone:
+            numbers = [self.label, self.weight, *self.others, *numbers]
+        if reading.names or not reading.rows_alone:
+            texts.append(self.qid)
+        if reading.names:
+            texts.append(self.id)
+        return [at for at in numbers if at is not None], [at for at in texts if at is not None]
 
 
 def choose_columns(
-    header: Sequence[str],
+    header: Header,
     reading: Reading,
     file: str,
     *,
@@ -88,11 +90,8 @@ def choose_columns(
 
     The `metadata` of an Arrow schema name the index columns of a pandas frame.
     """
-    if header and not header[0].strip():
-        header = [
-            INDEX_OF_CSV + ".1" * (INDEX_OF_CSV in header),
-            *header[1:],
-        ]  # as pandas numbers them
+    if header and not header[0].strip():  # as pandas numbers them
+        header = [INDEX_OF_CSV + ".1" * (INDEX_OF_CSV in header), *header[1:]]
     try:
         if reading.pick is not None:
             return _picked(header, reading.pick)
@@ -103,43 +102,40 @@ def choose_columns(
         raise FileFormatError(str(error), file=file, line=header_lines) from None
 
 
-def _picked(header: Sequence[str], pick: tuple[Sequence[str], Sequence[str]]) -> Columns:
+def _picked(header: Header, pick: tuple[Sequence[str], Sequence[str]]) -> Columns:
     """Return the columns that the caller names."""
     for name in (*pick[0], *pick[1]):
         if name not in header:
-            raise DataError(
-                "no column is called"
-                f" {name!r}.{did_you_mean(name, header, list_all=len(header) < 13)}"
-            )
+            hint = did_you_mean(name, header, list_all=len(header) < 13)
+            raise DataError(f"no column is called {name!r}.{hint}")
         if list(header).count(name) > 1:
             raise DataError(f"several columns are called {name!r}")
-    numbers, texts = [tuple(list(header).index(name) for name in names) for names in pick]
+    numbers, texts = [tuple(map(list(header).index, names)) for names in pick]
     return Columns(tuple(header), (), (), others=numbers, texts=texts)
 
 
-def _with_queries(header: Sequence[str], options: Reading, in_order: bool) -> Columns:
+def _with_queries(header: Header, options: Reading, in_order: bool) -> Columns:
     """Return the query id column. The next file must have the same `names`, and in the same order
     if `in_order`."""
     _check_header(header)
     qid = column_of("qid", header, options)
     if qid is None:
         raise _without("qid", header)
-    names = header if in_order else sorted(header)
-    return Columns(tuple(header), tuple(names), (), qid=list(header).index(qid), how={"qid": qid})
+    names = tuple(header) if in_order else tuple(sorted(header))
+    return Columns(tuple(header), names, (), qid=list(header).index(qid), how={"qid": qid})
 
 
-def _without(role: str, header: Sequence[str]) -> DataError:
+def _without(role: str, header: Header) -> DataError:
     """Return the error for a table without a label or query id column."""
     usual = " or ".join(chain(*DEFAULTS[role]))
-    what = {"label": "the label column", "qid": "the query id column"}[role]
     return DataError(
-        f"no column is called {usual}; name {what} with --{role} COLUMN; there are"
+        f"no column is called {usual}; pass its name, --{role} COLUMN; there are"
         f" {quoted(header, 12)}"
     )
 
 
 def _choose(
-    header: Sequence[str],
+    header: Header,
     options: Reading,
     has_sizes: bool,
     declared: Collection[str],
@@ -147,9 +143,8 @@ def _choose(
 ) -> Columns:
     """Choose the columns of a table that trains a model, or that it ranks."""
     _check_header(header)
-    roles = {
-        role: name for role in DEFAULTS if (name := column_of(role, header, options)) is not None
-    }
+    chosen = {role: column_of(role, header, options) for role in DEFAULTS}
+    roles = {role: name for role, name in chosen.items() if name is not None}
     dropped = _dropped(header, roles, options, has_sizes)
     # Leave out columns that tools add to features, unless the training data have them.
     used = {*roles.values(), *dropped, *(options.categorical or ())}
@@ -159,31 +154,33 @@ def _choose(
     index = [name for name in index_columns(header, metadata) if name not in used]
     left_out = {*roles.values(), *dropped, *ids, *index}
     candidates = [name for name in header if name not in left_out]
-    names, order, positional = _features(candidates, options)
+    names, order, warnings = _features(candidates, options)
     # Warn about columns that might be meant as features, or not.
-    warnings = [positional] if positional else []
     if options.space is None:
-        warnings += _doubts(names, ids, index, roles, options)
+        warnings = list(_doubts(names, ids, index, roles, options))
     others: Sequence[str] = ()
     if options.gain is not None and not options.rows_alone:
         others = _in_gain(options.gain, header, order, roles)
     coded = _coded(header, names, order, declared, options)
-    places = {name: i for i, name in enumerate(header)}
-    more: dict[str, Any] = {role: places[name] for role, name in roles.items()}
-    more["how"] = roles | ({"drop": list(dropped)} if dropped else {})
-    more["others"] = tuple(places[name] for name in others)
-    more["coded"] = frozenset(places[name] for name in coded)
+    position_of = list(header).index
+    of_roles: dict[str, Any] = {role: position_of(name) for role, name in roles.items()}
+    how: dict[str, Any] = {**roles}
+    if dropped:
+        how["drop"] = list(dropped)
     return Columns(
         tuple(header),
         names,
-        tuple(places[name] for name in order),
+        tuple(map(position_of, order)),
         warnings=tuple(warnings),
-        **more,
+        how=how,
+        others=tuple(map(position_of, others)),
+        coded=frozenset(map(position_of, coded)),
+        **of_roles,
     )
 
 
 def _dropped(
-    header: Sequence[str], roles: Mapping[str, str], options: Reading, has_sizes: bool
+    header: Header, roles: Mapping[str, str], options: Reading, has_sizes: bool
 ) -> tuple[str, ...]:
     """Return the columns that are dropped, and refuse a missing role or a column with two uses."""
     for role, is_needed in (("label", options.labelled), ("qid", not has_sizes)):
@@ -191,18 +188,19 @@ def _dropped(
             raise _without(role, header)
     names = options.roles.get("drop") or ()
     dropped = tuple(name for name in names if name in header or name in (options.drop or ()))
-    twice = [name for name, count in Counter(roles.values()).items() if count > 1]
-    both = [name for name in dropped if name in roles.values()]
-    for name in (twice or both)[:1]:
-        uses = [role for role in roles if roles[role] == name] + ["drop"] * (not twice)
-        raise DataError(f"column {name!r} is used as {' and '.join(uses)}; choose one of them")
+    uses = [*roles.items(), *(("drop", name) for name in dropped)]
+    for name in header:
+        of_name = [use for use, used_name in uses if used_name == name]
+        if len(of_name) > 1:
+            words = " and ".join(of_name)
+            raise DataError(f"column {name!r} is used as {words}; choose one of them")
     for name in dropped:
         _check_there(name, "drop", header)
     return dropped
 
 
 def _doubts(
-    names: Sequence[str],
+    names: Header,
     ids: list[str],
     index: list[str],
     roles: Mapping[str, str],
@@ -220,32 +218,17 @@ def _doubts(
     weigh = "--weight {first} reads it as query weights, " if is_weight else ""
     in_gain = () if options.gain is None else GainExpression.parse(options.gain).columns
     # Warn of each group of columns with the option that ends the doubt.
+    left_out = "{names} {are} left out as "
+    in_features = [name for name in in_gain if name in names and name != LABEL]
     for columns, text in (
-        (ids, "{names} {are} left out as document ids; --drop {typed} silences this warning"),
+        (ids, left_out + "document ids; --drop {typed} silences this warning"),
+        (index, left_out + "the index of a pandas frame; --drop {typed} silences this warning"),
+        (guessed, left_out + "document names; --id {typed} silences this warning"),
+        (suspects, "{names} {are} used as {kind}; " + weigh + "--drop {typed} leaves them out"),
         (
-            index,
-            (
-                "{names} {are} left out as the index of a pandas frame; --drop {typed} silences"
-                " this warning"
-            ),
-        ),
-        (
-            guessed,
-            (
-                "{names} {are} left out as document names; --id {typed} silences this warning. To"
-                " use the column as a feature, rename it"
-            ),
-        ),
-        (
-            suspects,
-            "{names} {are} used as {kind}; " + weigh + "--drop {typed} leaves the column out",
-        ),
-        (
-            [name for name in in_gain if name in names and name != LABEL],
-            (
-                "{names} in the gain {are} used as {kind} too. If the values are not known when the"
-                " model ranks documents, --drop {typed} removes them from the features only"
-            ),
+            in_features,
+            "{names} in the gain {are} used as {kind} too; if the values are not known when the"
+            " model ranks documents, --drop {typed} removes them from the features only",
         ),
     ):
         if columns:
@@ -255,9 +238,9 @@ def _doubts(
 
 
 def _coded(
-    header: Sequence[str],
-    names: Sequence[str],
-    order: Sequence[str],
+    header: Header,
+    names: Header,
+    order: Header,
     declared: Collection[str],
     options: Reading,
 ) -> list[str]:
@@ -271,38 +254,33 @@ def _coded(
     coded = [name for name in order if name in declared or name in (options.categorical or ())]
     if options.trained_categories is None:
         return coded
-    with_values = {
-        name
-        for name, categories in options.trained_categories.items()
-        if categories.values is not None
-    }
-    trained = [column for name, column in zip(names, order, strict=True) if name in with_values]
-    if odd := set(coded).difference(trained):
-        column = min(odd, key=header.index)
-        raise DataError(
-            f"column {column!r} contains categories, but the model or its training data has numbers"
-        )
+    trained = []
+    for name, column in zip(names, order, strict=True):
+        categories = options.trained_categories.get(name)
+        if categories is not None and categories.values is not None:
+            trained.append(column)
+        elif column in coded:
+            raise DataError(
+                f"column {column!r} contains categories, but the model or its training data has"
+                " numbers"
+            )
     return trained
 
 
 def _in_gain(
-    gain: str, header: Sequence[str], features: Collection[str], roles: dict[str, str]
+    gain: str, header: Header, features: Collection[str], roles: dict[str, str]
 ) -> list[str]:
     """Return the columns that a gain uses but that are not features."""
-    expression, columns = GainExpression.parse(gain), []
-    for name in expression.columns:
-        if name == LABEL or name in features:
-            continue
-        if name not in header or name == roles.get("qid"):
-            usable = [
-                column for column in header if column not in (roles.get("qid"), roles.get("label"))
-            ]
+    expression, qid = GainExpression.parse(gain), roles.get("qid")
+    columns = [name for name in expression.columns if name != LABEL and name not in features]
+    for name in columns:
+        if name not in header or name == qid:
+            usable = [column for column in header if column not in (qid, roles.get("label"))]
             raise DataError(unknown_column(name, expression, usable))
-        columns.append(name)
     return columns
 
 
-def _check_header(header: Sequence[str]) -> None:
+def _check_header(header: Header) -> None:
     if header and all(NUMBER.fullmatch(name.strip()) for name in header):
         raise DataError("the first line contains numbers, but must name the columns")
     for i, name in enumerate(header, 1):
@@ -315,7 +293,7 @@ def _check_header(header: Sequence[str]) -> None:
 
 def column_of(
     role: str,
-    header: Sequence[str],
+    header: Header,
     options: Reading,
     defaults: Mapping[str, tuple[tuple[str, ...], ...]] = DEFAULTS,
 ) -> str | None:
@@ -327,19 +305,15 @@ def column_of(
     name = options.roles.get(role)
     if name in header:
         return name
-    taken = {
-        *(options.roles.get("drop") or ()),
-        *(options.space.feature_names if options.space is not None else ()),
-    }
+    taken = {*(options.roles.get("drop") or ())}
+    if options.space is not None:
+        taken |= set(options.space.feature_names)
     if role == "id":
-        taken |= {
-            *(options.categorical or ()),
-            *filter(None, (options.label, options.qid, options.weight)),
-        }
+        taken |= {*(options.categorical or ()), options.label, options.qid, options.weight}
     return usual_column(role, header, taken, defaults)
 
 
-def _check_there(name: str, role: str, header: Sequence[str]) -> str:
+def _check_there(name: str, role: str, header: Header) -> str:
     if name not in header:
         hint = did_you_mean(name, header, list_all=len(header) < 13)
         raise DataError(f"no column is called {name!r} (--{role}).{hint}")
@@ -348,21 +322,20 @@ def _check_there(name: str, role: str, header: Sequence[str]) -> str:
 
 def _features(
     columns: Sequence[str], options: Reading
-) -> tuple[tuple[str, ...], Sequence[str], str | None]:
+) -> tuple[tuple[str, ...], Sequence[str], list[str]]:
     """Return the feature names, the column of each feature, and a warning if columns are matched by
     position."""
     space = options.space
     if space is None:
         if not columns:
             raise DataError("no column is left for features")
-        return tuple(columns), columns, None
+        return tuple(columns), columns, []
     trained = space.feature_names
     columns = [name for name in columns if name not in space.ignored]
-    there, asked = set(columns), set(trained)
-    missing = [name for name in trained if name not in there]
-    more = [name for name in columns if name not in asked]
+    missing = sorted(set(trained).difference(columns), key=trained.index)
+    more = sorted(set(columns).difference(trained), key=columns.index)
     if not missing and not more:
-        return trained, trained, None
+        return trained, trained, []
     # Generated names say nothing of the columns, so that these are matched by position.
     if all(map(NUMBERED.fullmatch, trained)):
         if len(columns) != space.n_features:
@@ -370,14 +343,9 @@ def _features(
                 f"the table has {len(columns)} feature columns, but the model or its training "
                 f"data has {space.n_features}: {quoted(columns, 12)}"
             )
-        return (
-            trained,
-            columns,
-            (
-                "the training data has no feature names: columns are matched by position, starting"
-                f" with {columns[0]!r}"
-            ),
-        )
-    drop = f": --drop {typed_names(*more[:5])}{',...' if len(more) > 5 else ''} drops them"
-    mend = ": rename the columns that had another name in training" if missing else drop
+        words = "the training data has no feature names: columns are matched by position"
+        return trained, columns, [f"{words}, starting with {columns[0]!r}"]
+    mend = f": --drop {typed_names(*more[:5])}{',...' * (len(more) > 5)} drops them"
+    if missing:
+        mend = ": rename the columns that had another name in training"
     raise DataError(misfit(missing, more, mend))

@@ -17,10 +17,10 @@ from boostrank.core.files import check_writable, replacing
 from boostrank.core.text import PLAIN_DIGITS, WRITTEN, count_of, no_number, number_in
 from boostrank.core.types import Float64Array, Int64Array, first_true
 from boostrank.data.roles import DEFAULTS
-from boostrank.files.chunks import STAND_INS, lines_of
+from boostrank.files.chunks import STAND_INS, STANDS_FOR_MISSING, first_line
 from boostrank.files.columns import choose_columns
 from boostrank.files.json_judgements import json_of
-from boostrank.files.judgements import DocumentRows, choose, place_of, read_rows
+from boostrank.files.judgements import DocumentRows, Problems, Roles, choose, place_of, read_rows
 from boostrank.files.source import Reading, expand
 from boostrank.files.tables import arrow, batches, header_of
 
@@ -57,7 +57,7 @@ class Joined(NamedTuple):
 
     documents: int
     queries: int
-    problems: dict[str, tuple[int, str]]
+    problems: Problems
 
 
 def join(
@@ -103,18 +103,18 @@ def join(
         DataError: no document occurs in both, or a grade, a name or a document without a judgement
             is refused.
     """
-    given_roles = (("label", label), ("qid", qid), ("id", id))
-    roles = {role: name for role, name in given_roles if name is not None}
+    options = {"label": label, "qid": qid, "id": id}
+    roles = {role: name for role, name in options.items() if name is not None}
     paths = list(map(str, expand(features)))
-    files = [judgements] if machine is None else [judgements, machine]
-    _check_arguments(output, unjudged, [*files, *paths], with_machine=machine is not None)
+    _check_arguments(output, unjudged, [judgements, machine, *paths])
     # Read the judgements, the chances of documents, and the logs.
     judged = {"label": _judgements(judgements, roles, missing_tokens)}
     if machine is not None:
         judged[MACHINE] = _judgements(machine, roles, missing_tokens)
-    header = header_of(judgements) if judged["label"].columns else ()
-    if chances is not None or CHANCE in header:
-        judged[CHANCE] = _read_chances(chances or judgements, roles, missing_tokens)
+    if chances is None and judged["label"].columns and CHANCE in header_of(judgements):
+        chances = judgements
+    if chances is not None:
+        judged[CHANCE] = _read_chances(chances, roles, missing_tokens)
     logs = [_read_features(path, roles, missing_tokens) for path in paths]
     parts = [*judged.values(), *logs]
     used = {column for rows in parts for column in rows.columns.values()}
@@ -139,12 +139,11 @@ def join(
     return Joined(table.num_rows, len(table["qid"].unique()), problems)
 
 
-def _check_arguments(
-    output: str, unjudged: str, paths: Sequence[str], *, with_machine: bool
-) -> None:
+def _check_arguments(output: str, unjudged: str, paths: Sequence[str | None]) -> None:
+    """Check the arguments of `join`. The second path is that of a machine's grades."""
     if unjudged not in UNJUDGED:
         raise ParameterError(f"unjudged={unjudged!r} must be one of {', '.join(UNJUDGED)}")
-    if with_machine and unjudged == "zero":
+    if paths[1] is not None and unjudged == "zero":
         raise ParameterError(
             "unjudged='zero' cannot be used with a machine's judgements: grade the documents in"
             " either file, or use 'drop'"
@@ -152,16 +151,14 @@ def _check_arguments(
     if not output.lower().endswith((".csv", ".parquet")):
         raise ParameterError(f"{output}: the name of the table must end in .csv or .parquet")
     check_writable(output, streams=True)
-    for path in paths:
+    for path in filter(None, paths):
         if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
             raise ParameterError(
                 f"{path}: a pipe can be read only once, but join reads files twice; pass a file"
             )
 
 
-def _read_chances(
-    path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
-) -> DocumentRows:
+def _read_chances(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
     """Read the chance of each document, which `data choose` recorded."""
     rows = _judgements(path, {**roles, "label": CHANCE}, missing_tokens)
     chance = rows.table["label"].to_numpy()
@@ -173,7 +170,7 @@ def _read_chances(
 
 def _match(
     judged: Mapping[str, DocumentRows], logs: Sequence[DocumentRows], unjudged: str
-) -> tuple[Any, dict[str, tuple[int, str]]]:
+) -> tuple[Any, Problems]:
     """Return the table of query, document, values of `judged` by column and features, and the
     problems; see `Joined`."""
     # Number queries and documents in their order, so that one integer is the key of a pair.
@@ -190,21 +187,28 @@ def _match(
     of_judged = np.concatenate(keys[: len(judges)])
     logged, first = np.unique(of_logged, return_index=True)
     # Count the problems, and add up those of the judges, with the first place of any.
-    problems = _problems(judges, logs, of_judged, of_logged)
-    if problems["unjudged"][0] == logged.size:
+    unlogged = np.flatnonzero(~np.isin(of_judged, of_logged))
+    without = np.flatnonzero(~np.isin(of_logged, of_judged))
+    again = np.setdiff1d(np.arange(of_logged.size), first)
+    problems = {
+        "unlogged": (np.unique(of_judged[unlogged]).size, place_of(judges, *unlogged[:1])),
+        "unjudged": (np.unique(of_logged[without]).size, place_of(logs, *without[:1])),
+        "repeated": (again.size, place_of(logs, *again[:1])),
+    }
+    if without.size == of_logged.size:
         raise DataError(
             f"no judged document was logged: {place_of(judges, 0)} is judged, and"
             f" {place_of(logs, 0)} is logged; queries and documents must have the same names in"
             " both"
         )
-    if unjudged == "stop" and problems["unjudged"][0]:
+    if unjudged == "stop" and without.size:
         raise DataError(f"{problems['unjudged'][1]} has no judgement; use --unjudged drop or zero")
     for column, rows in zip(judged, judges, strict=False):
         several = graded[column][2]
         rows.problems["disagreeing"] = several.size, place_of([rows], *several[:1])
-        for problem, (count, first_words) in rows.problems.items():
-            before, words = problems.get(problem, (0, ""))
-            problems[problem] = before + count, words or first_words
+        for problem, (count, location) in rows.problems.items():
+            before, location_before = problems.get(problem, (0, ""))
+            problems[problem] = before + count, location_before or location
     # Keep logged documents in the order of their keys.
     kept = np.isin(logged, of_judged)
     if unjudged == "zero":
@@ -237,23 +241,6 @@ def _with_features(columns: dict[str, Any], logs: Sequence[DocumentRows], rows: 
     return pa.table(columns | dict(zip(table.column_names, table.columns, strict=True)))
 
 
-def _problems(
-    judges: Sequence[DocumentRows],
-    logs: Sequence[DocumentRows],
-    of_judged: Int64Array,
-    of_logged: Int64Array,
-) -> dict[str, tuple[int, str]]:
-    """Return the problems of judged and logged documents, given the key of each row."""
-    unlogged = np.flatnonzero(~np.isin(of_judged, of_logged))
-    without = np.flatnonzero(~np.isin(of_logged, of_judged))
-    again = np.setdiff1d(np.arange(of_logged.size), np.unique(of_logged, return_index=True)[1])
-    return {
-        "unlogged": (np.unique(of_judged[unlogged]).size, place_of(judges, *unlogged[:1])),
-        "unjudged": (np.unique(of_logged[without]).size, place_of(logs, *without[:1])),
-        "repeated": (again.size, place_of(logs, *again[:1])),
-    }
-
-
 def _values_at(key: Int64Array, documents: Int64Array, values: Float64Array) -> Float64Array:
     """Return the value of each document, or NaN without one."""
     at = np.minimum(np.searchsorted(documents, key), documents.size - 1)
@@ -273,19 +260,16 @@ def _name_queries(judged: DocumentRows, others: Iterable[DocumentRows]) -> None:
     words, qids = judged.words, set(judged.qids)
     if not qids <= words.keys() or len({words[qid] for qid in qids}) < len(qids):
         return
-    renamed = [judged]
-    for rows in others:
-        logged = set(rows.qids)
-        if len(logged & qids) > len(logged & set(words.values())):
-            renamed.append(rows)
-    for rows in renamed:
-        rows.qids = [words.get(qid, qid) for qid in rows.qids]
+    for rows in (judged, *others):
+        ids = qids.intersection(rows.qids)
+        if rows is judged or len(ids) > len(set(rows.qids).intersection(words.values())):
+            rows.qids = [words.get(qid, qid) for qid in rows.qids]
 
 
 def grades_by_name(
     source: Any,
     data: RankingDataset,
-    roles: Mapping[str, str] | None = None,
+    roles: Roles | None = None,
     missing_tokens: Sequence[str] = (),
 ) -> Float64Array:
     """Return the grade of each document in judgements, by the names of its query and document.
@@ -322,12 +306,10 @@ def grades_by_name(
             grades.setdefault((qid, name), []).append(grade)
     unmatched = len(grades.keys() - set(pairs))
     if unmatched == len(grades):
-        remedy = "queries and documents must have the same names in both"
-        if any((name, qid) in grades for qid, name in pairs):
-            remedy = "the columns of the query and of the document are swapped; swap their names"
         raise DataError(
             f"no document of the data has a grade: {place_of([judged], 0)} is graded, and the data"
-            f" begin with {documents.phrase(0)}; {remedy}"
+            f" begin with {documents.phrase(0)}; queries and documents must have the same names in"
+            " both, and in the same columns"
         )
     if unmatched:
         words = f"{count_of(unmatched, 'grade')} of documents that the data lack left out"
@@ -375,7 +357,7 @@ def _graded(keys: Int64Array, grades: Float64Array) -> tuple[Int64Array, Float64
     return distinct, mean, np.sort(first[low != high])
 
 
-def _judgements(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]) -> DocumentRows:
+def _judgements(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
     """Read judgements, and return a table with the column `label`."""
     rows = read_rows(path, roles, missing_tokens=missing_tokens)
     grades = rows.values
@@ -386,33 +368,30 @@ def _judgements(path: str, roles: Mapping[str, str], missing_tokens: Sequence[st
             f"{place_of([rows], row)}: the grade {grades[row]:g} is beyond 2^31; use numbers such"
             " as 0 to 4"
         )
-    rated = ~np.isnan(grades)
-    rows.problems["unrated"] = int((~rated).sum()), place_of([rows], *np.flatnonzero(~rated)[:1])
-    rows.take(np.flatnonzero(rated).tolist())
+    unrated = np.flatnonzero(np.isnan(grades))
+    rows.problems["unrated"] = unrated.size, place_of([rows], *unrated[:1])
+    rated = np.flatnonzero(~np.isnan(grades))
+    rows.take(rated.tolist())
     rows.table = arrow().table({"label": grades[rated]})
     if not rows.qids:
         raise FileFormatError("the file has no judgements", file=path)
     return rows
 
 
-def _of_table(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]) -> DocumentRows:
+def _of_table(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
     """Read all columns from a table with features."""
     rows, header = DocumentRows(path), header_of(path)
     choose(rows, header, roles, valued=False)
-    others = {
-        name: position for position, name in enumerate(header) if name not in rows.columns.values()
-    }
-    parts = []
+    pa, used, parts = arrow(), rows.columns.values(), []
     for batch in batches(path, texts=header, missing_tokens=missing_tokens):
         rows.add_names(batch, required=True)
-        parts.append(
-            arrow().table({name: batch.sound(position) for name, position in others.items()})
-        )
+        columns = {name: batch.sound(i) for i, name in enumerate(header) if name not in used}
+        parts.append(pa.table(columns))
     if not parts:
         raise FileFormatError("no rows", file=path)
-    rows.table = arrow().concat_tables(parts)
+    rows.table = pa.concat_tables(parts)
     if not rows.by_row:  # text
-        rows.table = arrow().table({name: _typed(rows, name) for name in others})
+        rows.table = pa.table({name: _typed(rows, name) for name in rows.table.column_names})
     return rows
 
 
@@ -426,78 +405,63 @@ def _typed(rows: DocumentRows, name: str) -> Any:
         except arrow().ArrowInvalid:
             continue
     words = column.to_pylist()
-    odd = [row for row, word in enumerate(words) if word and number_in(word) != number_in(word)]
-    stand_ins = {row for row in odd if words[row].encode().lower() in STAND_INS}
-    if len(stand_ins) == len(odd) == len(words) - column.null_count:
-        return column  # nothing but stand-ins: text
-    if odd and len(stand_ins) == len(odd):
-        word = words[odd[0]]
-        reason = (
-            f"if it stands for a missing value, --missing-token {shlex.quote(word)} reads it as one"
-        )
-    elif odd and all(row in stand_ins or WRITTEN.fullmatch(words[row]) for row in odd):
-        word, reason = words[odd[0]], PLAIN_DIGITS
-    else:
+    odd = [row for row, word in enumerate(words) if word and np.isnan(number_in(word))]
+    written = [row for row in odd if words[row].encode().lower() not in STAND_INS]
+    only_stand_ins = not written and len(odd) == len(words) - column.null_count
+    if not odd or only_stand_ins or not all(WRITTEN.fullmatch(words[row]) for row in written):
         return column
-    raise rows.refuse(odd[0], f"value {word!r} of column {name!r} is not a number: {reason}")
+    word, reason = words[odd[0]], f": {PLAIN_DIGITS}"
+    if not written:
+        reason = STANDS_FOR_MISSING.format(shlex.quote(word))
+    raise rows.refuse(odd[0], f"value {word!r} of column {name!r} is not a number{reason}")
 
 
-def _read_features(
-    path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
-) -> DocumentRows:
+def _read_features(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
     """Read logged features."""
-    head = (
-        b""
-        if path.lower().endswith(_BINARY)
-        else next((line for _, line in lines_of(path) if line.strip()), b"")
-    )
+    head = b""
+    if not path.lower().endswith(_BINARY):
+        head = first_line(path)
     if head.lstrip()[:1] not in (b"{", b"["):
         return _of_table(path, roles, missing_tokens)
     # Columns grow as features turn up; documents without them have missing values.
     rows = DocumentRows(path)
     columns: dict[str, array[float]] = {}
-    for number, value in json_of(path, head):
+    for line, value in json_of(path, head):
         try:
             for query, name, features in documents_in_log(value):
-                if not query.strip() or not name.strip():
-                    what, key = ("document", "doc_id") if query.strip() else ("query", "query")
-                    raise DataError(f"a {what} has no id; add {key!r} to the line")
-                for feature, number_of_feature in features:
+                for what, name_of in (("query", query), ("doc_id", name)):
+                    if not name_of.strip():
+                        raise DataError(f"a document has no id; add {what!r} to the line")
+                for feature, number in features:
+                    words = f"document {name!r}: feature {feature!r}"
                     if feature == "":
                         raise DataError(
-                            f"document {name!r}: {number_of_feature!r} is not of the form"
-                            " name=number; write numbers with a decimal point"
+                            f"document {name!r}: {number!r} is not of the form name=number; write"
+                            " numbers with a decimal point"
                         )
                     column = columns.setdefault(str(feature), array("d"))
                     if len(column) > len(rows.qids):
-                        raise DataError(
-                            f"document {name!r} has the feature {feature!r} twice; log it once"
-                        )
+                        raise DataError(f"{words} occurs twice; log it once")
                     column.extend([np.nan] * (len(rows.qids) - len(column)))
-                    column.append(
-                        feature_in_log(number_of_feature, f"document {name!r}: feature {feature!r}")
-                    )
-                rows.add(query, name, number)
+                    column.append(feature_in_log(number, words))
+                rows.add(query, name, line)
         except DataError as error:
-            raise FileFormatError(str(error), file=path, line=number) from None
+            raise FileFormatError(str(error), file=path, line=line) from None
         except (LookupError, TypeError, AttributeError, ValueError):
             raise FileFormatError(
                 "the line does not log features: expected a response or hit of Solr or"
                 " Elasticsearch, or a row",
                 file=path,
-                line=number,
+                line=line,
             ) from None
     if not columns:
         raise FileFormatError("the file has no features", file=path)
     for column in columns.values():
         column.extend([np.nan] * (len(rows.qids) - len(column)))
-    pa = arrow()
-    rows.table = pa.table(
-        {
-            name: pa.array(np.array(number_of_feature), from_pandas=True)
-            for name, number_of_feature in columns.items()
-        }
-    )
+    of_logs = {
+        name: arrow().array(np.array(column), from_pandas=True) for name, column in columns.items()
+    }
+    rows.table = arrow().table(of_logs)
     return rows
 
 
@@ -528,13 +492,9 @@ def documents_in_log(
             yield from documents_in_log(item, query)
         return
     params = value.get("responseHeader", {}).get("params", {})
-    ids = (
-        where[key]
-        for where in (value, params)
-        for key in _QUERY_KEYS
-        if isinstance(where.get(key), str | int)
-    )
-    query = str(next(ids, query or params.get("q", "")))
+    ids = [where.get(key) for where in (value, params) for key in _QUERY_KEYS]
+    ids = [qid for qid in ids if isinstance(qid, str | int)]
+    query = str([*ids, query or params.get("q", "")][0])
     if isinstance(value.get("error"), dict):
         words = f"the search engine answered with an error, {str(value['error'])[:80]!r}"
         raise DataError(f"{words}: leave the line out, or ask again")
@@ -548,12 +508,8 @@ def documents_in_log(
         pairs = (item.rpartition("=") for item in value["[features]"].split(",") if item)
         yield query, name, [(feature, number) for feature, _, number in pairs]
     elif "_ltrlog" in value.get("fields", {}):
-        entries = (
-            entry
-            for log in value["fields"]["_ltrlog"]
-            for entries in log.values()
-            for entry in entries
-        )
+        logs = [entries for log in value["fields"]["_ltrlog"] for entries in log.values()]
+        entries = chain.from_iterable(logs)
         yield query, name, [(entry["name"], entry.get("value")) for entry in entries]
     else:
         keys = {*_QUERY_KEYS, *_DOCUMENT_KEYS}

@@ -22,17 +22,10 @@ from boostrank.data.roles import plain_name
 from boostrank.files.chunks import lines_of
 from boostrank.records import from_json
 
-_LISTS = (
-    "judgmentRatings",
-    "judgmentScores",
-    "ratings",
-    "requests",
-    "topics",
-    "query_groups",
-    "queries",
-    "qrels",
+_LISTS = tuple(
+    "judgmentRatings judgmentScores ratings requests topics query_groups queries qrels hits"
+    " _source".split()
 )
-_LISTS += ("hits", "_source")
 Entry = tuple[Any, Any, Any]
 """Query, document, and grade or score."""
 
@@ -52,9 +45,8 @@ def json_of(path: str, head: bytes, *, once: bool = False) -> Iterator[tuple[int
             yield 0, from_json(read_whole(path), once=once)
             return
         except ValueError as error:
-            raise FileFormatError(
-                f"the file is neither JSON nor JSON lines: {error}", file=path
-            ) from None
+            words = f"the file is neither JSON nor JSON lines: {error}"
+            raise FileFormatError(words, file=path) from None
     for number, line in lines_of(path):
         if line.strip():
             try:
@@ -65,43 +57,36 @@ def json_of(path: str, head: bytes, *, once: bool = False) -> Iterator[tuple[int
                 ) from None
 
 
-def entries_of(
-    value: Any,
-    queries: Sequence[str],
-    documents: Sequence[str],
-    numbers: Sequence[str],
-    query: Any = None,
-) -> Iterator[Entry]:
+def entries_of(value: Any, keys: Sequence[Sequence[str]], query: Any = None) -> Iterator[Entry]:
     """Yield the entries in a JSON value, or raise LookupError, TypeError or AttributeError for
     other forms.
 
     Args:
-        queries, documents, numbers: recognised keys (see `plain_name`) of these, in order of
+        keys: recognised keys (see `plain_name`) of queries, documents and numbers, in order of
             preference.
         query: query of the enclosing object.
     """
-    keys = queries, documents, numbers
     if isinstance(value, list):
         for entry in value:
-            yield from entries_of(entry, *keys, query)
+            yield from entries_of(entry, keys, query)
         return
     if "relevant_documents" in value:
         yield from _of_evaluator(value)
         return
-    plain = {plain_name(str(key)): entry for key, entry in value.items()}
     inner = [value[key] for key in _LISTS if isinstance(value.get(key), list | dict)]
-    names = ("id",) if inner else ()
-    query = next(
-        (plain[key] for key in (*queries, *names) if isinstance(plain.get(key), str | Real)), query
-    )
-    document = next(
-        (plain[key] for key in documents if isinstance(plain.get(key), str | Real)), None
-    )
+    plain = {plain_name(str(key)): entry for key, entry in value.items()}
+    plain_values = {key: entry for key, entry in plain.items() if isinstance(entry, str | Real)}
+    queries, documents, numbers = keys
+    names_of_query = (*queries, "id") if inner else queries
+    of_query = [plain_values[key] for key in names_of_query if key in plain_values]
+    of_document = [plain_values[key] for key in documents if key in plain_values]
+    query = of_query[0] if of_query else query
     if inner:
         for entry in inner:
-            yield from entries_of(entry, *keys, query)
-    elif document is not None and query is not None:
-        yield query, document, plain[next((key for key in numbers if key in plain), numbers[0])]
+            yield from entries_of(entry, keys, query)
+    elif of_document and query is not None:
+        number = next((key for key in numbers if key in plain), numbers[0])
+        yield query, of_document[0], plain[number]
     elif any(key in plain for key in queries):
         raise LookupError  # a row without a document, or columns instead of rows
     else:
@@ -114,7 +99,7 @@ def _by_query(
     """Yield the entries of a mapping from queries to documents, or from documents to numbers."""
     for name, entry in value.items():
         if isinstance(entry, list) and query is None:
-            yield from entries_of(entry, keys[0], keys[1], keys[2], name)
+            yield from entries_of(entry, keys, name)
         elif isinstance(entry, Mapping) and query is None:
             yield from _by_query(entry, keys, name)
         elif query is not None and (entry is None or isinstance(entry, str | Real)):

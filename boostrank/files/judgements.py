@@ -30,7 +30,7 @@ from boostrank.core.text import NUMBER, count_of, no_number, number_in
 from boostrank.core.types import first_true
 from boostrank.data.roles import DEFAULTS, plain_name
 from boostrank.files.blocks import Fault
-from boostrank.files.chunks import lines_of, quote_token
+from boostrank.files.chunks import first_line, lines_of, quote_token
 from boostrank.files.columns import column_of
 from boostrank.files.json_judgements import entries_of, json_of
 from boostrank.files.names import name_in, words_in
@@ -68,6 +68,12 @@ _MISSING = re.compile(r"([+-]?nan|<NA>|None)?", re.IGNORECASE)
 _LARGEST = 2**31
 
 
+Roles = Mapping[str, str]
+"""Names of columns by role."""
+Problems = dict[str, tuple[int, str]]
+"""Numbers of rows and the first place by problem; see `boostrank.files.join.Joined`."""
+
+
 class Values(dict[str, dict[str, float]]):
     """Score or grade of each document, by query and document."""
 
@@ -88,7 +94,7 @@ class DocumentRows:
 
     file: str
     what: str = "grade"
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Roles = field(default_factory=dict)
     qids: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
@@ -97,7 +103,7 @@ class DocumentRows:
     by_row: bool = False
     negative: list[int] = field(default_factory=list)
     words: dict[str, str] = field(default_factory=dict)
-    problems: dict[str, tuple[int, str]] = field(default_factory=dict)
+    problems: Problems = field(default_factory=dict)
 
     def add(self, qid: str, name: str, line: int) -> None:
         """Append a row without a value."""
@@ -122,11 +128,12 @@ class DocumentRows:
         """Append the names in a table, without values."""
         self.by_row = batch.by_row
         for role, names in (("qid", self.qids), ("id", self.names)):
-            if role in self.columns:
-                added = batch.names(self.columns[role]).tolist()
-                if required and "" in added:
-                    raise batch.refuse(added.index(""), f"column {self.columns[role]!r} is empty")
-                names += map(query_name, added) if role == "qid" else added
+            if role not in self.columns:
+                continue
+            added = batch.names(self.columns[role]).tolist()
+            if required and "" in added:
+                raise batch.refuse(added.index(""), f"column {self.columns[role]!r} is empty")
+            names += map(query_name, added) if role == "qid" else added
         self.lines += (batch.lines + batch.first).tolist()
 
     def take(self, rows: Sequence[int]) -> None:
@@ -155,9 +162,7 @@ def place_of(parts: Sequence[DocumentRows], *row: int) -> str:
     return ""
 
 
-def values_by_query(
-    source: Any, roles: Mapping[str, str] | None = None, *, run: bool = False
-) -> Values:
+def values_by_query(source: Any, roles: Roles | None = None, *, run: bool = False) -> Values:
     """Return the grade (or the score in a run) of each document by query. Documents without a grade
     are left out.
 
@@ -192,7 +197,7 @@ def values_by_query(
 
 def read_rows(
     source: Any,
-    roles: Mapping[str, str] | None = None,
+    roles: Roles | None = None,
     *,
     run: bool = False,
     missing_tokens: Sequence[str] = (),
@@ -215,16 +220,8 @@ def read_rows(
     elif os.path.exists(path) and not os.path.isfile(path):  # a pipe, which can be read only once
         _add_list(rows)
     else:
-        spec, first = format_of(source), b""
-        if not spec.begins:  # text
-            first = next(
-                (
-                    line
-                    for _, line in lines_of(rows.file)
-                    if line.strip() and not line.startswith(b"#")
-                ),
-                b"",
-            )
+        spec = format_of(source)
+        first = b"" if spec.begins else first_line(rows.file)
         if first.lstrip()[:1] in (b"{", b"["):
             _add_json(rows, json_of(rows.file, first, once=True))
         elif spec.begins or (spec.is_table and not _is_list(first, rows.what)):
@@ -238,9 +235,8 @@ def read_rows(
         raise FileFormatError(f"there are no {kind}", file=rows.file)
     row = first_true(np.isnan(rows.values))
     if run and row is not None:
-        raise rows.refuse(
-            row, f"the score of {rows.phrase(row)} is missing; write it, or leave the row out"
-        )
+        words = f"the score of {rows.phrase(row)} is missing; write it, or leave the row out"
+        raise rows.refuse(row, words)
     return rows
 
 
@@ -275,7 +271,7 @@ def is_list(path: str, what: str) -> bool:
     """
     if path == "-" or not os.path.isfile(path) or format_of(path).begins:
         return False
-    _, line = next(lines_of(path), (0, b""))
+    line = first_line(path)
     return len(_cells(line)) > _OF_PAIRS and b"qid:" not in line and _is_list(line, what)
 
 
@@ -309,19 +305,13 @@ def _add_list(rows: DocumentRows) -> None:
         rows.add_value(qid, name, word, number, missing=False)
         if is_ranked and width == _OF_RANKS:
             if not rows.values[-1] >= 0.0 or rows.values[-1] % 1.0:
-                raise FileFormatError(
-                    f"the rank {word!r} is not a whole number; a run with scores has the form"
-                    f" {_WORDS['score']}",
-                    file=rows.file,
-                    line=number,
-                )
+                words = f"the rank {word!r} is not a whole number; a run has the form"
+                raise rows.refuse(-1, f"{words} {_WORDS['score']}")
             rows.values[-1] *= -1.0
         elif width and -_LARGEST <= rows.values[-1] < 0.0:
             rows.negative.append(len(rows.values) - 1)
     if width == _OF_PAIRS:
-        warn_user(
-            f"{rows.file}: the pairs of a query and a document have no grades: each counts as 1"
-        )
+        warn_user(f"{rows.file}: the rows have no grades: each counts as 1")
 
 
 # JSON, mappings and frames ------------------------------------------------------------------------
@@ -334,7 +324,7 @@ def _add_json(rows: DocumentRows, entries: Iterable[tuple[int, Any]]) -> None:
     for line, value in entries:
         rows.by_row = not line
         try:
-            for qid, name, word in entries_of(value, *keys):
+            for qid, name, word in entries_of(value, keys):
                 rows.add_value(qid, name, word, line or len(rows.qids) + 1)
         except (LookupError, TypeError, AttributeError):
             words = (
@@ -390,9 +380,7 @@ def recognised(role: str, header: Sequence[str]) -> str | None:
         return None
 
 
-def choose(
-    rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], *, valued: bool = True
-) -> None:
+def choose(rows: DocumentRows, header: Sequence[str], roles: Roles, *, valued: bool = True) -> None:
     """Choose the columns `qid` and `id` of a table, and that of the values.
 
     Args:
@@ -410,9 +398,9 @@ def choose(
         if name is None and role != "score":
             names = dict.fromkeys(chain(*NAMES[role]))
             usual = repr(roles[role]) if role in roles else " or ".join(names)
-            mend = f"name it in the first line, or pass its name to data join, --{role} COLUMN"
-            if rows.what == "score":  # data join reads no runs
-                mend, usual = "name it in the first line", usual.replace("rank", "score or rank")
+            if role == "rank":
+                usual = "score or rank"
+            mend = f"name it in the first line (or for data join, --{role} COLUMN)"
             raise FileFormatError(f"no column is called {usual}; {mend}", file=rows.file)
         if name is not None:
             columns[role] = name
@@ -421,7 +409,7 @@ def choose(
     rows.columns = columns
 
 
-def _add_table(rows: DocumentRows, roles: Mapping[str, str], missing_tokens: Sequence[str]) -> None:
+def _add_table(rows: DocumentRows, roles: Roles, missing_tokens: Sequence[str]) -> None:
     """Add the rows of a table with names of columns."""
     choose(rows, header_of(rows.file), roles)
     for batch in batches(

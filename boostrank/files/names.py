@@ -38,7 +38,8 @@ Names = Mapping[int, str] | tuple[str, ...]
 def numbered_names(source: str | os.PathLike[str] | Sequence[str] | Mapping[int, str]) -> Names:
     """Return feature names, which are passed as such or read from a file."""
     if isinstance(source, str | os.PathLike):
-        return read_names(os.fspath(source))
+        path = os.fspath(source)
+        return names_in(read_text(path), path)
     names: Names = dict(source) if isinstance(source, Mapping) else tuple(map(str, source))
     values = list(names.values()) if isinstance(names, Mapping) else names
     if not values or not all(name.strip() for name in values) or len(set(values)) < len(values):
@@ -46,16 +47,11 @@ def numbered_names(source: str | os.PathLike[str] | Sequence[str] | Mapping[int,
     return names
 
 
-def read_names(path: str) -> Names:
-    """Return the feature names in a file."""
-    return names_in(read_text(path), path)
-
-
 def names_in(text: str, path: str, *, skip_blank: bool = False) -> Names:
     """Return the feature names in the text of a file, whose blank lines may be skipped."""
     if text.lstrip().startswith(("[", "{")):
-        match = map(name_of, features_in_json(text, path))
-        return tuple(_checked([(0, i, name) for i, name in enumerate(match)], path).values())
+        features = enumerate(map(name_of, features_in_json(text, path)))
+        return tuple(_checked([(0, i, name) for i, name in features], path).values())
     by_number = {i: line.strip() for i, line in enumerate(text.rstrip().split("\n"), 1)}
     if skip_blank and text.strip():
         by_number = {i: line for i, line in by_number.items() if line}
@@ -68,11 +64,11 @@ def names_in(text: str, path: str, *, skip_blank: bool = False) -> Names:
             line=next(iter(by_number)),
         )
     # The type ends every line of a feature map, or it is part of a name.
-    pairs = [(int(pair[1][:18]), pair[2]) for pair in map(_PAIR.fullmatch, lines) if pair]
+    pairs = [match for match in map(_PAIR.fullmatch, lines) if match]
     mapped = [match[1] for match in map(_FEATURE_MAP.fullmatch, lines) if match]
     if len(pairs) == len(lines):
-        names = mapped if len(mapped) == len(lines) else [name for _, name in pairs]
-        numbers = [number for number, _ in pairs]
+        names = mapped if len(mapped) == len(lines) else [match[2] for match in pairs]
+        numbers = [int(match[1][:18]) for match in pairs]
         return _checked(zip(by_number, numbers, names, strict=True), path)
     for number, line in by_number.items():
         if re.match(r"\d+\s*[:,\t]\s*\S", line):
@@ -108,11 +104,7 @@ def name_of(feature: Any) -> str:
     """Return the name of a feature from the list that `features_in_json` returns."""
     if isinstance(feature, str):
         return feature
-    name: str = (
-        feature["query_extractor"]["feature_name"]
-        if "query_extractor" in feature
-        else feature["name"]
-    )
+    name: str = feature.get("query_extractor", {}).get("feature_name") or feature["name"]
     return name
 
 
@@ -127,10 +119,10 @@ def name_in(comment: bytes) -> str:
 def words_in(text: bytes | bytearray) -> dict[str, str]:
     """Return the query texts in comment lines such as `# qid:1: red shoe`, which RankLib and Quepid
     use."""
-    pairs = (
-        (qid.decode("utf-8", "backslashreplace"), words) for qid, words in _QUERY.findall(text)
-    )
-    return {qid: words.decode("utf-8", "backslashreplace") for qid, words in pairs}
+    return {
+        qid.decode("utf-8", "backslashreplace"): words.decode("utf-8", "backslashreplace")
+        for qid, words in _QUERY.findall(text)
+    }
 
 
 def names_in_head(head: bytes, file: str) -> dict[int, str]:
@@ -143,9 +135,8 @@ def names_in_head(head: bytes, file: str) -> dict[int, str]:
             break
         match = _COMMENT.fullmatch(text)
         if match:
-            features.append(
-                (line, int(match[1][:18]), match[2].decode("utf-8", "backslashreplace"))
-            )
+            name = match[2].decode("utf-8", "backslashreplace")
+            features.append((line, int(match[1][:18]), name))
     return _checked(features, file)
 
 
@@ -168,18 +159,15 @@ def _checked(features: Iterable[tuple[int, int, str]], file: str) -> dict[int, s
     seen: dict[str, int] = {}
     for line, number, text in features:
         name = text.strip()
+        reason = ""
         if not name:
-            raise FileFormatError(
-                "the line is blank, but must name a feature", file=file, line=line
-            )
-        if name in seen or number in names or number >= _LARGEST:
-            what = (
-                f"feature {number} has a name"
-                if name not in seen
-                else f"{name!r} is also on line {seen[name]}"
-            )
-            raise FileFormatError(
-                f"{what}; names must be distinct, one per feature", file=file, line=line
-            )
+            reason = "the line is blank"
+        elif name in seen:
+            reason = f"{name!r} is also on line {seen[name]}"
+        elif number in names or number >= _LARGEST:
+            reason = f"feature {number} has a name"
+        if reason:
+            words = f"{reason}; names must be distinct, one per feature"
+            raise FileFormatError(words, file=file, line=line)
         names[number], seen[name] = name, line
     return names

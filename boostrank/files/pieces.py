@@ -4,15 +4,14 @@ writers for pieces."""
 from __future__ import annotations
 
 import bz2
+import gzip
 import hashlib
 import lzma
 import os
-import re
 import shutil
 import sys
 import tempfile
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -51,10 +50,15 @@ _MOST_COMMENTS = 16 << 20  # waiting for the next row
 class DataFiles:
     """Files of one format and their reading options. The arguments are those of `tools.split`."""
 
-    def __init__(self, source: AnySource, progress: Progress, reading: Mapping[str, Any]) -> None:
-        self.files, self._progress = expand(source), progress
-        self._reading = {name: value for name, value in reading.items() if name != "format"}
-        self.spec = format_of(self.files, reading.get("format", "auto"))
+    def __init__(
+        self, source: AnySource, progress: Progress, *, format: str = "auto", **reading: Any
+    ) -> None:
+        self.files, self._progress, self._reading = expand(source), progress, reading
+        self.spec = format_of(self.files, format)
+        for path in map(path_of, self.files):
+            weights = find_sidecar(path, (WEIGHT_SUFFIX,))
+            if weights is not None:
+                warn_user(f"{weights}: weights are not copied")
 
     @contextmanager
     def again(self, needed: bool = True) -> Iterator[None]:
@@ -64,18 +68,13 @@ class DataFiles:
                 path = path_of(source)
                 if not needed or (path is not None and os.path.isfile(path)):
                     continue
-                copy, name = (
-                    stack.enter_context(tempfile.TemporaryFile()),
-                    getattr(source, "name", "<stream>"),
-                )
-                if path is not None:
-                    name = "<stdin>" if path == STANDARD_STREAM else path
-                    source = (
-                        sys.stdin.buffer
-                        if path == STANDARD_STREAM
-                        else stack.enter_context(open(path, "rb"))
-                    )
-                shutil.copyfileobj(source, copy)  # type: ignore[arg-type]
+                name, stream = getattr(source, "name", "<stream>"), source
+                if path == STANDARD_STREAM:
+                    name, stream = "<stdin>", sys.stdin.buffer
+                elif path is not None:
+                    name, stream = path, stack.enter_context(open(path, "rb"))
+                copy = stack.enter_context(tempfile.TemporaryFile())
+                shutil.copyfileobj(stream, copy)  # type: ignore[arg-type]
                 file: Any = SimpleNamespace(name=name, read=copy.read, seek=copy.seek)
                 self.files[i] = file
             yield
@@ -99,21 +98,17 @@ class DataFiles:
 
     def contiguous_pieces(self) -> Iterator[Piece]:
         """Yield the pieces, and refuse queries that are not contiguous."""
-        seen: dict[bytes, tuple[str, int]] = {}  # file and line of the first row
-        unit = "row" if self.columnar else "line"
+        seen: dict[bytes, str] = {}  # place of the first row
         for piece in self.pieces():
             if piece.begins and piece.qid in seen:
-                file, line = seen[piece.qid]
-                where = f"{unit} {line}"
-                if len(self.files) > 1:
-                    where = f"{file}: {where}" if self.columnar else f"{file}:{line}"
                 words = (
-                    f"qid {piece.qid.decode()} reappears; it was first seen on {where}: boostrank"
-                    " data sort brings its rows together"
+                    f"qid {piece.qid.decode()} reappears; it was first seen on {seen[piece.qid]}:"
+                    " boostrank data sort brings its rows together"
                 )
                 raise Fault(piece.line, words).error(piece.file, 0, by_row=self.columnar)
             if piece.begins:
-                seen[piece.qid] = piece.file, piece.line
+                before_row = ": row " if self.columnar else ":"
+                seen[piece.qid] = f"{piece.file}{before_row}{piece.line}"
             yield piece
 
 
@@ -139,65 +134,49 @@ class Piece(NamedTuple):
 
 def _pieces(opened: Source, progress: Progress) -> Iterator[Piece]:
     file: File = opened.first
-    last = latest = carry = (
-        b""  # query of the previous row in this file, and in any; comments before the next row
-    )
-    before, rows = opened.header_lines, 0
-    _say_weights(file)
+    before, piece = opened.header_lines, None
+    last = carry = b""  # query of the previous row in this file; comments before the next row
     for current, block in opened.blocks(CHUNK_BYTES, 1):
         if current is not file:
-            yield from _tail(last, carry, file.name, before)
-            carry = b"" if last else carry
+            if piece is not None and carry:
+                yield _with_comments(piece, carry)
+                carry = b""
             file, last, before = current, b"", opened.header_lines
-            _say_weights(file)
         if block.text is None:
             continue
         if block.unterminated:
             warn_user(f"{file.name}: the last line has no newline; the file may be truncated")
+        is_text = isinstance(block.text, memoryview)
         begin, starts = 0, block.runs[:, slots.RUN_ROW].tolist()
         for i, (start, stop) in enumerate(pairwise([*starts, block.n_rows])):
             qid = block.names.get(i) or b"%d" % block.runs[i, slots.RUN_ID]
-            end, line, text = (
-                int(block.ends[stop - 1]),
-                before + int(block.runs[i, slots.RUN_LINE]),
-                block.text,
-            )
-            text = (
-                text[begin:end] if isinstance(text, memoryview) else text.slice(begin, end - begin)
-            )
-            text, carry = memoryview(carry + text) if carry else text, b""
-            count, begins = stop - start, qid != last
-            yield Piece(qid, text, count, begins, file.name, line, block.head)
-            begin, last, latest, rows = end, qid, qid, rows + count
+            end, line = int(block.ends[stop - 1]), before + int(block.runs[i, slots.RUN_LINE])
+            text = block.text[begin:end] if is_text else block.text.slice(begin, end - begin)
+            if carry:
+                text, carry = memoryview(carry + text), b""
+            piece = Piece(qid, text, stop - start, qid != last, file.name, line, block.head)
+            yield piece
+            begin, last = end, qid
         if block.bad:
             raise block.bad[0].error(file.name, before, by_row=opened.by_row)
-        if isinstance(block.text, memoryview):
+        if is_text:
             carry += block.text[begin:]  # comments and blank lines stay with the next row
         if len(carry) > _MOST_COMMENTS:
-            if not last:
-                raise FileFormatError(
-                    f"no row in the first {_MOST_COMMENTS >> 20} MiB", file=file.name
-                )
-            yield from _tail(last, carry, file.name, before)
-            carry = b""
+            raise FileFormatError(
+                f"more than {_MOST_COMMENTS >> 20} MiB of comments or blank lines", file=file.name
+            )
         before += int(block.counts[slots.LINES])
         if progress is not None:
             progress(opened.done, opened.total)
-    yield from _tail(latest, carry, file.name, before)
-    if rows == 0:
+    if piece is None:
         raise FileFormatError(NO_ROWS, file=opened.first.name)
+    if carry:
+        yield _with_comments(piece, carry)
 
 
-def _say_weights(file: File) -> None:
-    weights = find_sidecar(file.path, (WEIGHT_SUFFIX,))
-    if weights is not None:
-        warn_user(f"{weights}: weights are not copied")
-
-
-def _tail(qid: bytes, carry: bytes, file: str, line: int) -> Iterator[Piece]:
-    """Yield the comments that follow the last row of a file."""
-    if carry and qid:
-        yield Piece(qid, memoryview(carry), 0, False, file, line)
+def _with_comments(piece: Piece, text: bytes) -> Piece:
+    """Return the comments that follow a file's last row, as a part of its query."""
+    return piece._replace(text=memoryview(text), rows=0, begins=False)
 
 
 def draw(qid: bytes, seed: int, purpose: bytes) -> int:
@@ -210,21 +189,20 @@ def draw(qid: bytes, seed: int, purpose: bytes) -> int:
 # Writers ------------------------------------------------------------------------------------------
 
 _BUFFER = 1 << 16
-_FIELD = re.compile(r"\{(|:0?\d)\}")
 
 
-def _zstd() -> Any:
+def _zstd(file: BinaryIO) -> Any:
     zstd = zstd_module()
     names = zstd.CompressionParameter
-    return zstd.ZstdCompressor(options={names.checksum_flag: 1, names.compression_level: 1})
+    return zstd.ZstdFile(file, "w", options={names.checksum_flag: 1, names.compression_level: 1})
 
 
 # Compression favours speed over size. gzip has no time stamp, so that the same lines give the same
 # bytes.
-_PACKERS: dict[str, Callable[[], Any]] = {
-    ".gz": lambda: zlib.compressobj(1, zlib.DEFLATED, 16 + zlib.MAX_WBITS),
-    ".bz2": lambda: bz2.BZ2Compressor(),
-    ".xz": lambda: lzma.LZMACompressor(preset=0),
+_PACKERS: dict[str, Callable[[BinaryIO], Any]] = {
+    ".gz": lambda file: gzip.GzipFile("", "wb", 1, file, mtime=0),
+    ".bz2": lambda file: bz2.BZ2File(file, "wb"),
+    ".xz": lambda file: lzma.LZMAFile(file, "wb", preset=0),  # noqa: SIM115
     ".zst": _zstd,
 }
 
@@ -243,8 +221,10 @@ class Output:
 
     def __init__(self, path: str, file: BinaryIO) -> None:
         self.path, self.rows, self.queries, self._head = path, 0, 0, None
-        make = _PACKERS.get(os.path.splitext(path)[1])
-        self._file, self._packer = file, None if make is None else make()
+        pack = _PACKERS.get(os.path.splitext(path)[1])
+        self._file = self._writer = file
+        if pack is not None:
+            self._writer = pack(file)
 
     def begin(self, head: Any, file: str) -> None:
         """Write the header before the first row."""
@@ -268,18 +248,18 @@ class Output:
         """Write whole lines, which may start a new query."""
         self.rows += rows
         self.queries += begins
-        packed = text if self._packer is None else self._packer.compress(text)
-        self._file.write(packed)
+        self._writer.write(text)
 
     def finish(self) -> None:
-        """Flush the buffer. Further calls do nothing."""
-        if self._packer is not None:
-            self._file.write(self._packer.flush())
-            self._packer = None
+        """Write everything. Further calls do nothing."""
+        self.drain()
+        self.close()
         self._file.flush()
 
     def close(self) -> None:
-        """Release the writer. If `finish` was not called, the file is incomplete."""
+        """Close the writer, not its file. If `finish` was not called, the file is incomplete."""
+        if self._writer not in (None, self._file):
+            self._writer.close()
 
     def sort_into(self, out: Output, pieces: Int64Array) -> None:
         """Copy pieces (int64[n, 3]: the rank, bytes and rows of each) to another output, stably
@@ -304,12 +284,11 @@ class ColumnarOutput(Output):
 
     def __init__(self, path: str, file: Any, format: str = "arrow") -> None:
         super().__init__(path, file)
-        self._packer, self._format, self._same = None, format, True
+        self._format, self._same = format, True
         self._writer: Any = None
         self._held: list[Any] = []
-        self._known: list[
-            Any
-        ] = []  # empty batches with the dictionaries so far, which Arrow files can only extend
+        # Empty batches with the dictionaries so far, which Arrow files can only extend.
+        self._known: list[Any] = []
 
     def begin(self, head: Any, file: str) -> None:
         """Open the writer with the first file's schema.
@@ -319,26 +298,21 @@ class ColumnarOutput(Output):
         """
         if self._writer is None:
             self._schema, ipc = head, arrow(".ipc")
-            options = (
-                {}
-                if self._format == "parquet"
-                else {"options": ipc.IpcWriteOptions(emit_dictionary_deltas=True)}
-            )
-            make = arrow(".parquet").ParquetWriter if self._format == "parquet" else ipc.new_file
-            self._writer = make(self._file, head, **options)
+            if self._format == "parquet":
+                self._writer = arrow(".parquet").ParquetWriter(self._file, head)
+            else:
+                options = ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+                self._writer = ipc.new_file(self._file, head, options=options)
         elif head is not self._head:
-            old, new = [
-                dict(zip(schema.names, schema.types, strict=True))
-                for schema in (self._schema, head)
-            ]
-            odd = [
-                name for name in old | new if new.get(name) not in (old.get(name), arrow().null())
-            ]
-            if odd:
-                kinds = " in the previous file, and here ".join(
-                    str(schema.get(odd[0], "absent")) for schema in (old, new)
-                )
-                raise FileFormatError(f"column {odd[0]!r} is {kinds}", file=file)
+            old = dict(zip(self._schema.names, self._schema.types, strict=True))
+            new = dict(zip(head.names, head.types, strict=True))
+            for name in old | new:
+                before, now = old.get(name, "absent"), new.get(name, "absent")
+                if now not in (before, arrow().null()):
+                    raise FileFormatError(
+                        f"column {name!r} is {before} in the previous file, and here {now}",
+                        file=file,
+                    )
             self._same = head.equals(self._schema)
         self._head = head
 
@@ -347,13 +321,8 @@ class ColumnarOutput(Output):
         self.rows += rows
         self.queries += begins
         if not self._same:
-            text = (
-                arrow()
-                .Table.from_batches([text])
-                .select(self._schema.names)
-                .cast(self._schema)
-                .to_batches()[0]
-            )
+            table = arrow().Table.from_batches([text]).select(self._schema.names)
+            text = table.cast(self._schema).to_batches()[0]
         self._held.append(text)
 
     def drain(self) -> None:
@@ -363,17 +332,6 @@ class ColumnarOutput(Output):
             whole = whole.unify_dictionaries().combine_chunks()
             self._writer.write_table(whole)
             self._known, self._held = whole.take(arrow().array([], "int64")).to_batches(), []
-
-    def finish(self) -> None:
-        """Write what was kept and the file's footer."""
-        self.drain()
-        self.close()
-        self._file.flush()
-
-    def close(self) -> None:
-        """Close the writer, which writes its footer."""
-        if self._writer is not None:
-            self._writer.close()
 
     def sort_into(self, out: Output, pieces: Int64Array) -> None:
         """Read the file as one table in memory, and write its rows in the order of the ranks."""
@@ -398,12 +356,10 @@ def open_output(
     if spec is not None:
         asked = format_by_name(path) or spec
         if asked is not spec and not (columnar and issubclass(asked.source, ColumnarSource)):
-            ending = (*spec.endings, ".txt")[0]
-            words = (
-                f"{path}: tools keep the format of the data, {spec.name}; end the name in {ending},"
-                " or read the data"
+            raise ParameterError(
+                f"{path}: tools keep the format of the data, {spec.name}; end the name in"
+                f" {(*spec.endings, '.txt')[0]}, or read the data with --format {asked.name}"
             )
-            raise ParameterError(f"{words} with --format {asked.name}")
         if columnar and (path == STANDARD_STREAM or os.path.splitext(path)[1] in _PACKERS):
             raise ParameterError(
                 f"{path}: {spec.name} is written to uncompressed files; end it in {spec.endings[0]}"
@@ -417,11 +373,8 @@ def open_output(
             zstd_module()
         refuse_sidecars(path)
     # Write to a temporary file in the same folder, or to standard output.
-    target = (
-        nullcontext(sys.stdout.fileno())
-        if path == STANDARD_STREAM
-        else replacing(path, streams=True)
-    )
+    is_stream = path == STANDARD_STREAM
+    target = nullcontext(sys.stdout.fileno()) if is_stream else replacing(path, streams=True)
     with target as descriptor, open(descriptor, "wb", _BUFFER, closefd=False) as file:
         output = ColumnarOutput(path, file, spec.name) if columnar and spec else Output(path, file)
         try:
@@ -437,21 +390,17 @@ def name_output(template: str, name: str | int) -> str:
     """Return the path of one of several outputs.
 
     Args:
-        template: path with the placeholder `{}` (or `{:03}` for numbers). Without a placeholder,
-            `-name` is inserted before the file extensions, as in `a/web-train.txt.gz` for
-            `a/web.txt.gz`.
-        name: text, or a number with at least three digits unless the template has a format.
+        template: path with the placeholder `{}`. Without it, `-name` is inserted before the file
+            extensions, as in `a/web-train.txt.gz` for `a/web.txt.gz`.
+        name: text, or a number, which is written with at least three digits.
     """
-    if template == STANDARD_STREAM:
+    if template in ("", STANDARD_STREAM):
         raise ParameterError("several outputs cannot be written to standard output; name a file")
-    before, *parts = _FIELD.split(template)  # with a placeholder: its format and the text after it
-    if not parts:
+    if "{}" not in template:
         folder, file = os.path.split(template)
         stem, dot, endings = file.partition(".")
-        before, parts = os.path.join(folder, stem + "-" * bool(stem)), [":03", dot + endings]
-    if len(parts) > 2 or set("{}") & set(before + parts[1]) or not template:
-        raise ParameterError(
-            f"output {template!r} must have {{}} or {{:03}} at most once, for the name or number"
-        )
-    width = int(parts[0][-1:] or 3)
-    return before + (f"{name:0{width}}" if isinstance(name, int) else name) + parts[1]
+        template = os.path.join(folder, f"{stem}{'-' * bool(stem)}{{}}{dot}{endings}")
+    before, after = template.split("{}", 1)
+    if set("{}") & set(before + after):
+        raise ParameterError(f"output {template!r} must have {{}} once, for the name or number")
+    return before + (name if isinstance(name, str) else f"{name:03}") + after

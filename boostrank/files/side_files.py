@@ -51,11 +51,10 @@ def refuse_unread(path: str | None) -> None:
     """Refuse a data file with a side file that boostrank does not read."""
     sidecar = find_sidecar(path, UNREAD_SUFFIXES)
     if sidecar is not None:
-        what = "positions" if sidecar.endswith(".position") else "initial scores"
         command = shlex.join(["mv", sidecar, f"{sidecar}.unused"])
         raise InputError(
-            f"{sidecar} contains {what} for {path}, which boostrank does not read from files; to "
-            f"continue without them, run `{command}`"
+            f"{sidecar} belongs to {path}, but boostrank does not read initial scores and positions"
+            f" from files; to continue without them, run `{command}`"
         )
 
 
@@ -75,11 +74,8 @@ def some_sizes(path: str | None) -> list[int]:
     `read_sizes`."""
     if path is None:
         return []
-    return [
-        int(word)
-        for word in read_text(path, errors="replace").split()
-        if word.isdigit() and len(word) < 10
-    ]
+    words = read_text(path, errors="replace").split()
+    return [int(word) for word in words if word.isdigit() and len(word) < 10]
 
 
 def read_sizes(path: str, rows: int) -> Int64Array:
@@ -143,9 +139,6 @@ def weighted(path: str, weights: Float64Array, queries: QueryIndex) -> QueryInde
 
 def _lines(path: str) -> list[tuple[int, str]]:
     """Return the number and the text of each line, without blank lines at the end of the file."""
-    lines = read_text(path, errors="backslashreplace").rstrip().split("\n")
-    return (
-        [(number, text.strip()) for number, text in enumerate(lines, start=1)]
-        if lines != [""]
-        else []
-    )
+    text = read_text(path, errors="backslashreplace").rstrip()
+    lines = text.split("\n") if text else []
+    return [(number, line.strip()) for number, line in enumerate(lines, start=1)]

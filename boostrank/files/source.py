@@ -35,13 +35,14 @@ from boostrank.records import jsonable
 
 OneSource = str | os.PathLike[str] | BinaryIO
 AnySource = OneSource | Sequence[OneSource]
+Load = Callable[[], Any]
+"""Function that loads a chunk, in any thread."""
 Progress = Callable[[int, int | None], None] | None
 """Function that is called with the number of bytes read and the total number, which is None if it
 is unknown."""
 
 MAX_LINE = 64 << 20
 _SMALLEST_CHUNK = 1 << 20  # smaller chunks cost more overhead than their balance saves
-_STREAM_CHUNK = 4 << 20  # chunks of a stream wait in memory for their parser
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
 _SETS = {"train", "training", "vali", "valid", "val", "validation", "dev", "test", "testing"}
 _IN_PROVENANCE = ("missing_tokens", "inf", "repeated", "label_map", "on_bad_line", "regroup")
@@ -83,13 +84,10 @@ class Reading(ReadOptions):
     @cached_property
     def training_qids(self) -> frozenset[Any]:
         """The query ids of the training data; empty if group sizes define the queries."""
-        has_ids = (
-            isinstance(self.like, RankingDataset)
-            and self.like.provenance.options.get("queries") == "qid"
-        )
-        if not has_ids:
-            return frozenset()
-        return frozenset(self.like.queries.qid.tolist())  # type: ignore[union-attr]
+        data = self.like
+        if isinstance(data, RankingDataset) and data.provenance.options.get("queries") == "qid":
+            return frozenset(data.queries.qid.tolist())
+        return frozenset()
 
     @property
     def trained_categories(self) -> Mapping[str, Categories] | None:
@@ -158,12 +156,15 @@ class File:
         info = os.stat(file)
         return info.st_size, info.st_mtime_ns
 
-    @property
-    def changed(self) -> bool:
-        """Whether the size or the time of the file changed since it was opened."""
-        return self._state() != self._before
+    def check_unchanged(self) -> None:
+        """Refuse a file whose size or time changed since it was opened."""
+        if self._state() != self._before:
+            raise FileFormatError(
+                "the file changed while it was read; try again when the file is complete",
+                file=self.name,
+            )
 
-    def loads(self, chunk_bytes: int) -> Iterator[Callable[[Any], Any]]:
+    def loads(self, chunk_bytes: int) -> Iterator[Load]:
         """Yield functions that load the chunks, in order."""
         raise NotImplementedError
 
@@ -193,7 +194,7 @@ class Source:
     unused: tuple[str, ...] = ()
     by_row = False
     header_lines = 0
-    chunk_bytes = 16 << 20
+    chunk_bytes = 4 << 20
     base: int | None = 0
     blanks = has_columns = False
     has_qid: bool
@@ -213,8 +214,8 @@ class Source:
         self._text = self._done = 0  # bytes of the closed files
         self._open: list[File] = []
         self.warnings: list[str] = []
-        sizes = [size_of(source) for source in files]
-        self.total = None if None in sizes else sum(size for size in sizes if size is not None)
+        sizes = list(map(size_of, files))
+        self.total = None if None in sizes else sum(filter(None, sizes))
         try:
             self.first = self._next(0)
         except BaseException:
@@ -230,7 +231,7 @@ class Source:
     def begin(self, file: Any) -> None:
         """Read the beginning of an opened file, such as a header."""
 
-    def parse(self, file: Any, load: Callable[[Any], Any]) -> Block:
+    def parse(self, file: Any, load: Load) -> Block:
         """Parse the chunk that `load` returns. Several threads call this method."""
         raise NotImplementedError
 
@@ -254,19 +255,17 @@ class Source:
         """Return the column of each feature in the training data, int64[d], or None to match
         features by position."""
         space, names = self.reading.space, self.numbered_names(base)
-        if (
-            self.has_columns
-            or space is None
-            or not names
-            or all(map(NUMBERED.fullmatch, space.feature_names))
-        ):
+        if self.has_columns or space is None or not names:
+            return None
+        trained = space.feature_names
+        if all(map(NUMBERED.fullmatch, trained)):
             return None
         numbers = {name: number for number, name in names.items() if name not in space.ignored}
-        missing = [name for name in space.feature_names if name not in numbers]
+        missing = [name for name in trained if name not in numbers]
         if missing or len(numbers) > space.n_features:
-            more = [name for name in numbers if name not in set(space.feature_names)]
+            more = sorted(numbers.keys() - trained, key=numbers.__getitem__)
             raise FileFormatError(misfit(missing, more), file=self.first.name)
-        return np.array([numbers[name] for name in space.feature_names], np.int64) - base
+        return np.array([numbers[name] for name in trained], np.int64) - base
 
     def warn_of_categories(self, whose: str) -> None:
         """Warn about categories that were read as missing values because the data `whose` lack
@@ -288,20 +287,14 @@ class Source:
         self.begin(file)
         return file
 
-    def loads(
-        self, chunk_bytes: int, threads: int
-    ) -> Iterator[tuple[File, Callable[[Any], Any] | None]]:
+    def loads(self, chunk_bytes: int, threads: int) -> Iterator[tuple[File, Load | None]]:
         """Yield (file, None) for each file, then (file, load) for each of its chunks. `leave`
         closes the file."""
         for i in range(len(self._files)):
             file = self._next(i) if i else self.first
-            size = min(chunk_bytes, MAX_LINE)
-            if (
-                file.total is not None
-            ):  # several chunks per thread, because other threads wait for the last chunk
-                size = min(size, max(file.total // (4 * threads), _SMALLEST_CHUNK))
-            if file.is_packed or file.total is None:
-                size = min(size, _STREAM_CHUNK)
+            # Several chunks per thread, because other threads wait for the last chunk.
+            share = file.total // (4 * threads) if file.total is not None else chunk_bytes
+            size = min(chunk_bytes, MAX_LINE, max(share, _SMALLEST_CHUNK))
             yield file, None
             for load in file.loads(size):
                 yield file, load
@@ -315,7 +308,7 @@ class Source:
         The number of unfinished blocks is at most the number of threads plus 2.
         """
 
-        def parsed(file: File, load: Callable[[Any], Any] | None) -> Block:
+        def parsed(file: File, load: Load | None) -> Block:
             block = Block(np.zeros(0)) if load is None else self.parse(file, load)
             if then is not None and block.n_rows:
                 block.result = then(block)
@@ -337,11 +330,7 @@ class Source:
 
     def leave(self, file: File) -> None:
         """Close a file whose chunks have all been read."""
-        if file.changed:
-            raise FileFormatError(
-                "the file changed while it was read; try again when the file is complete",
-                file=file.name,
-            )
+        file.check_unchanged()
         file.close()
         self._open.remove(file)
         self._text, self._done = self._text + file.text_bytes, self._done + file.done
@@ -385,11 +374,10 @@ def expand(source: AnySource) -> list[OneSource]:
     if not sources:
         raise ParameterError("no file is given; pass at least one")
     seen = set()
-    for path in (item for item in sources if isinstance(item, str)):
-        real = path if path == "-" else os.path.realpath(path)
+    for path in sources:
+        real = os.path.realpath(path) if isinstance(path, str) else path
         if real in seen:
-            name = "standard input" if path == "-" else path
-            raise ParameterError(f"{name} is given twice in one data set")
+            raise ParameterError(f"{path} is given twice in one data set")
         seen.add(real)
     return sources
 
@@ -408,35 +396,22 @@ def matching(path: str) -> list[str]:
         for suffix in (*GROUP_SUFFIXES, WEIGHT_SUFFIX, *UNREAD_SUFFIXES)
     }
     files = sorted(paths - side_files)
+    sets = _SETS.intersection(os.path.basename(file).partition(".")[0].lower() for file in files)
+    folders, reason = list(filter(os.path.isdir, files)), ""
     if not files:
         reason = "the folder has no files" if is_folder else "no file matches"
-        raise FileFormatError(reason, file=path)
-    if is_folder and os.path.isdir(
-        os.path.join(path, "_delta_log")
-    ):  # old parts stay in the folder
-        raise FileFormatError(
-            "the folder is a Delta table, which may contain outdated files; write the table as"
-            " Parquet",
-            file=path,
-        )
-    sets = {
-        name
-        for file in files
-        if (name := os.path.basename(file).partition(".")[0].lower()) in _SETS
-    }
-    if is_folder and len(sets) > 1:
-        raise FileFormatError(
+    elif is_folder and os.path.isdir(os.path.join(path, "_delta_log")):
+        reason = "the folder is a Delta table, which may contain outdated files; write Parquet"
+    elif is_folder and len(sets) > 1:
+        reason = (
             f"the folder contains {' and '.join(sorted(sets))}, which are not one data set; pass"
-            " one of the files",
-            file=path,
+            " one of the files"
         )
-    inner = next(filter(os.path.isdir, files), None) if is_folder else None
-    if inner is not None:
-        raise FileFormatError(
-            f"the folder contains folders, such as {inner}; pass a pattern:"
-            f" {os.path.join(path, '*', '*')!r}",
-            file=path,
-        )
+    elif is_folder and folders:
+        pattern = os.path.join(path, "*", "*")
+        reason = f"the folder contains folders, such as {folders[0]}; pass a pattern: {pattern!r}"
+    if reason:
+        raise FileFormatError(reason, file=path)
     return files
 
 
@@ -486,15 +461,12 @@ def format_of(source: Any, format: str = "auto") -> Format:
     the content."""
     if format != "auto":
         return FORMATS.get(format)
-    specs = {}
-    for file in expand(source):
-        spec = format_by_name(path_of(file) or "") or _by_content(file)
-        specs[spec.name] = spec
-    if len(specs) > 1:
-        raise ParameterError(
-            f"the files have several formats ({', '.join(sorted(specs))}); pass --format"
-        )
-    return next(iter(specs.values()))
+    files = expand(source)
+    specs = [format_by_name(path_of(file) or "") or _by_content(file) for file in files]
+    names = sorted({spec.name for spec in specs})
+    if len(names) > 1:
+        raise ParameterError(f"the files have several formats ({', '.join(names)}); pass --format")
+    return specs[0]
 
 
 def format_by_name(path: str) -> Format | None:
@@ -513,14 +485,13 @@ def format_by_magic(head: bytes) -> Format | None:
 def _by_content(source: Any) -> Format:
     """Return the format of a regular file from its content. The default is libsvm, also for
     pipes."""
-    libsvm = FORMATS.get("libsvm")
+    libsvm, by_magic = FORMATS.get("libsvm"), None
     if not os.path.isfile(path_of(source) or ""):
         return libsvm
     with suppress(OSError), open(source, "rb") as file:
-        if (by_magic := format_by_magic(file.read(8))) is not None:
-            return by_magic
+        by_magic = format_by_magic(file.read(8))
     head = libsvm.source.head_of(source)  # type: ignore[attr-defined]
-    return next((spec for spec in FORMATS if spec.looks_so(head)), libsvm)
+    return by_magic or next((spec for spec in FORMATS if spec.looks_so(head)), libsvm)
 
 
 def open_files(source: AnySource, format: str = "auto", **options: Any) -> tuple[Format, Source]:
@@ -532,8 +503,8 @@ def open_files(source: AnySource, format: str = "auto", **options: Any) -> tuple
 def reading_of(spec: Format, **options: Any) -> Reading:
     """Return reading options. An unknown name is an error."""
     names = [field.name for field in fields(Reading)]
-    unknown = next((name for name in options if name not in names), None)
-    if unknown is not None:
-        hint = did_you_mean(unknown, names, list_all=False)
-        raise ParameterError(f"{spec.name} files do not support {unknown}.{hint}")
+    for name in options:
+        if name not in names:
+            hint = did_you_mean(name, names, list_all=False)
+            raise ParameterError(f"{spec.name} files do not support {name}.{hint}")
     return Reading(**options)

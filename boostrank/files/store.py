@@ -1,24 +1,20 @@
-"""Streaming reader that keeps features in a temporary file, a few blocks in memory, and labels and
-queries in a cache.
+"""Streaming reader that keeps features in a temporary file, and a few blocks in memory.
 
 One pass over the files writes their float32 values, dense or sparse. Labels and queries stay in
 memory. Later steps (bins, hashes, predictions) read pieces of rows at the speed of the page cache.
-Labels, queries, width and warnings are cached with a key that consists of the state of the files,
-the reader's code and its options, so a second run reads the text only if it needs the features.
 
-A cache entry is one file: NumPy's npz with the arrays and a header (JSON with key and note), then a
-checksum. It may refer to one large file of another library, whose length and checksum are in the
-header and are verified first. Both files are written under new names and synced before the entry is
-renamed into place, so a killed run leaves the old or the new entry. If two runs write the same
-entry, the last one wins, and both are correct. An entry is ignored if it has another key, version,
-machine or user, or is truncated or damaged. Entries contain no code (no pickles).
+A cache entry is one file: a header (JSON with key and note) and a checksum. It refers to one large
+file of another library, whose length and checksum are in the header and are verified first. Both
+files are written under new names and synced before the entry is renamed into place, so a killed run
+leaves the old or the new entry. If two runs write the same entry, the last one wins, and both are
+correct. An entry is ignored if it has another key, version, machine or user, or is truncated or
+damaged.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import json
 import os
 import secrets
@@ -27,63 +23,35 @@ import sys
 import tempfile
 import threading
 import time
-import warnings
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
-from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import msgspec
 import numpy as np
 
-from boostrank.core.errors import BoostrankError, DataError, DataWarning, TrainingError, warn_user
+from boostrank.core import __version__
+from boostrank.core.errors import BoostrankError, TrainingError, warn_user
 from boostrank.core.files import path_of, remove_leftovers, write_atomically
 from boostrank.core.machine import return_memory
-from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Array, Int64Array
-from boostrank.data.categories import read_record, to_record
-from boostrank.data.dataset import Provenance, RankingDataset
-from boostrank.data.rows import InParts, constant_columns
-from boostrank.files.assemble import RowPlaces, read_files
+from boostrank.data.categories import to_record
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import InParts
+from boostrank.files.assemble import read_files
 from boostrank.files.blocks import Block, dense_matrix, sparse_matrix, zeroed
 from boostrank.files.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
-from boostrank.files.source import (
-    AnySource,
-    OneSource,
-    Progress,
-    Reading,
-    expand,
-    format_of,
-    reading_of,
-)
-from boostrank.records import BigFile, CacheHeader, CacheNote, as_record, from_json, jsonable
+from boostrank.files.source import AnySource, Reading, expand, format_of, reading_of
+from boostrank.records import BigFile, CacheHeader, as_record, from_json, jsonable
 
 FOLDER = ".boostrank-cache"
 
-_HEADER = "header"  # name of the array that contains the header
 _DIGEST = 32
 # Unreferenced large files younger than this may still be in use by another run.
 _ORPHAN_AFTER = 3600.0
-# Resolution of file time stamps. Changes within one step are not visible.
-_CLOCK_STEP = 0.02
-# What a damaged or hostile entry raises.
-_INVALID = (
-    OSError,
-    ValueError,
-    LookupError,
-    TypeError,
-    ArithmeticError,
-    EOFError,
-    RuntimeError,
-    MemoryError,
-    BadZipFile,
-    zlib.error,
-)
 # Chunks are small because the buffers of the reader count towards the memory limit.
 CHUNK_BYTES = 4 << 20
 
@@ -185,35 +153,23 @@ class StoredFeatures(InParts):
     into memory.
 
     Args:
-        store: the rows, or a function that reads the text when rows are first used, which a cache
-            may make unnecessary.
+        store: the rows.
         base: number of the first feature in the file.
+        order: position in the file of each column; None if they are in the file's order.
     """
 
     def __init__(
         self,
-        store: RowStore | Callable[[], RowStore],
+        store: RowStore,
         shape: tuple[int, int],
         base: int,
         *,
         is_sparse: bool,
+        order: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
-        self.shape, self.base, self.is_sparse = shape, base, is_sparse
-        self._source = store
-        self._order: list[int] | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the text has been read."""
-        return isinstance(self._source, RowStore)
-
-    @property
-    def store(self) -> RowStore:
-        """The rows, for which the text is read on first use."""
-        if not isinstance(self._source, RowStore):
-            self._source = self._source()
-        return self._source
+        self.store, self.shape, self.base, self.is_sparse = store, shape, base, is_sparse
+        self._order = order
 
     @property
     def starts(self) -> Int64Array:
@@ -238,28 +194,24 @@ class StoredFeatures(InParts):
     def in_order(self, columns: Sequence[int]) -> StoredFeatures:
         """Return the rows with the columns in the given order."""
         shape = self.shape[0], len(columns)
-        out = StoredFeatures(lambda: self.store, shape, self.base, is_sparse=self.is_sparse)
+        order = columns if self._order is None else [self._order[c] for c in columns]
+        out = StoredFeatures(self.store, shape, self.base, is_sparse=self.is_sparse, order=order)
         out.external = self.external
-        out._order = list(columns) if self._order is None else [self._order[c] for c in columns]
         return out
 
 
 # The cache ----------------------------------------------------------------------------------------
 
 
-@dataclass
-class Entry:
-    """The contents of an entry: plain data, arrays by name, and the opened and verified large file
-    if there is one."""
+class Entry(NamedTuple):
+    """The contents of an entry: plain data, and the opened and verified large file."""
 
     note: dict[str, Any]
-    arrays: dict[str, Array]
-    big: BinaryIO | None = None
+    big: BinaryIO
 
     def big_path(self) -> str:
         """Return a path to the verified file, which remains valid if the file is replaced in the
         meantime."""
-        assert self.big is not None
         same = f"/proc/self/fd/{self.big.fileno()}"
         return same if os.path.exists(same) else str(self.big.name)
 
@@ -277,65 +229,52 @@ class Cache:
 
     def load(self, name: str, key: Mapping[str, Any]) -> Entry | None:
         """Return the entry with this name if its key matches exactly and the entry is intact."""
-        try:
-            with _open(self.folder / name) as entry:
-                header, arrays = _read_entry(entry)
-            if header.key != jsonable(key):
-                return None
-            if header.big is None:
-                return Entry(header.note, arrays)
-            file = _open(self.folder / Path(header.big.name).name)
-        except _INVALID:
+        header = _read_header(self.folder / name)
+        if header is None or header.big is None or header.key != jsonable(key):
             return None
-        if (
-            os.fstat(file.fileno()).st_size != header.big.size
-            or _checksum(file) != header.big.checksum
-        ):
+        try:
+            file = _open(self.folder / Path(header.big.name).name)
+        except (OSError, ValueError):
+            return None
+        size = os.fstat(file.fileno()).st_size
+        if size != header.big.size or _checksum(file) != header.big.checksum:
             file.close()
             return None
-        return Entry(header.note, arrays, file)
+        return Entry(header.note, file)
 
     def save(
         self,
         name: str,
         key: Mapping[str, Any],
         note: Mapping[str, Any],
-        arrays: Mapping[str, Array],
-        write_big: Callable[[str], bool] | None = None,
+        write_big: Callable[[str], bool],
     ) -> bool:
         """Write or replace an entry. Return False on failure, and store the reason in `refused`.
 
         The contents must depend only on the key. `write_big` writes the large file and returns True
         if it is complete.
         """
+        entry = self.folder / name
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            remove_leftovers(self.folder / name)
+            remove_leftovers(entry)
             with _big_file(self.folder, name, write_big) as big:
-                previous = None if write_big is None else _big_name(self.folder / name)
+                previous = _read_header(entry)
                 header = CacheHeader(key=jsonable(key), note=dict(note), big=big)
-                text = json.dumps(msgspec.to_builtins(header)).encode()
-                contents: dict[str, Any] = {_HEADER: np.frombuffer(text, np.uint8), **arrays}
-                buffer = io.BytesIO()
-                np.savez(buffer, **contents)
-                body = buffer.getvalue()
-                write_atomically(
-                    self.folder / name, body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
-                )
+                body = json.dumps(msgspec.to_builtins(header)).encode()
+                write_atomically(entry, body + _digest(body))
         except (OSError, BoostrankError) as error:
             cause = error if isinstance(error, OSError) else error.__cause__
             if self.refused is None:  # everything else works without a cache
                 self.refused = getattr(cause, "strerror", None) or str(error)
                 warn_user(f"no cache in {self.folder}: {self.refused}")
             return False
-        now, keep = time.time(), None if big is None else big.name
-        for path in (
-            self.folder.glob(f"{name}.*.big") if write_big is not None else ()
-        ):  # unreferenced files
+        # Remove unreferenced files.
+        replaced = previous.big.name if previous and previous.big else ""
+        for path in self.folder.glob(f"{name}.*.big"):
             with contextlib.suppress(OSError):
-                if path.name != keep and (
-                    path.name == previous or now - path.stat().st_mtime > _ORPHAN_AFTER
-                ):
+                is_old = time.time() - path.stat().st_mtime > _ORPHAN_AFTER
+                if path.name != big.name and (path.name == replaced or is_old):
                     path.unlink()
         return True
 
@@ -356,58 +295,25 @@ def file_state(path: str) -> list[Any] | None:
     return [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino]
 
 
-def let_clock_pass(paths: list[str]) -> None:
-    """Wait until rewriting these files would change their time stamps."""
-    for path in paths:
-        with contextlib.suppress(OSError):
-            # Ctime cannot be set, unlike mtime, which copies may preserve.
-            age = time.time() - os.stat(path).st_ctime
-            if 0 <= age < _CLOCK_STEP:
-                time.sleep(_CLOCK_STEP)
-
-
-@cache
-def reader_version() -> str:
-    """Return a digest of the parsing code, with which changed code ignores older entries."""
-    package = Path(__file__).parents[1]
-    digest = hashlib.blake2b(digest_size=8)
-    others = ("core/files.py", "core/text.py", "core/queries.py", "kernels/intrinsics.py")
-    sources = [
-        path for room in ("data", "files") for path in sorted((package / room).rglob("*.py"))
-    ]
-    for path in [*sources, *(package / name for name in others)]:
-        digest.update(path.name.encode() + path.read_bytes())
-    return f"{digest.hexdigest()} {sys.byteorder}"
-
-
-def _read_entry(file: BinaryIO) -> tuple[CacheHeader, dict[str, Array]]:
-    """Return the header and the arrays of an entry, or raise one of `_INVALID` if it is damaged."""
-    data = file.read()
-    body, digest = data[:-_DIGEST], data[-_DIGEST:]
-    if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
-        raise ValueError("not a cache entry, or a damaged one")
-    with ZipFile(io.BytesIO(body)) as archive:
-        if any(member.compress_type != ZIP_STORED for member in archive.infolist()):
-            raise ValueError("a member is compressed, so that its size is not bounded by the entry")
+def _read_header(path: Path) -> CacheHeader | None:
+    """Return the header of an entry, or None if there is no entry or a damaged one."""
     try:
-        with np.load(io.BytesIO(body), allow_pickle=False) as entry:
-            arrays = dict(entry.items())
-        header = arrays.pop(_HEADER).tobytes()
-    except Exception as error:  # NumPy's reader of headers raises many kinds
-        raise ValueError(f"not a cache entry: {error}") from error
-    if any(array.dtype.kind not in "biufS" for array in arrays.values()):
-        raise ValueError("not a cache entry: an array of another type")
-    return as_record(CacheHeader, from_json(header)), arrays
+        with _open(path) as file:
+            data = file.read()
+        if _digest(data[:-_DIGEST]) != data[-_DIGEST:]:
+            return None
+        return as_record(CacheHeader, from_json(data[:-_DIGEST]))
+    except (OSError, ValueError):
+        return None
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_DIGEST).digest()
 
 
 @contextmanager
-def _big_file(
-    folder: Path, name: str, write: Callable[[str], bool] | None
-) -> Iterator[BigFile | None]:
+def _big_file(folder: Path, name: str, write: Callable[[str], bool]) -> Iterator[BigFile]:
     """Write, sync and checksum the large file, and remove it if the block fails."""
-    if write is None:
-        yield None
-        return
     path = folder / f"{name}.{secrets.token_hex(6)}.big"
     try:
         path.touch(exist_ok=False)  # raises the system's reason, which engines do not report
@@ -416,9 +322,8 @@ def _big_file(
             raise OSError(0, "the file is incomplete: the disk may be full")
         with open(path, "rb") as file:
             os.fsync(file.fileno())
-            yield BigFile(
-                name=path.name, size=os.fstat(file.fileno()).st_size, checksum=_checksum(file)
-            )
+            size = os.fstat(file.fileno()).st_size
+            yield BigFile(name=path.name, size=size, checksum=_checksum(file))
     except BaseException:
         path.unlink(missing_ok=True)
         raise
@@ -444,16 +349,6 @@ def _open(path: Path) -> BinaryIO:
     return open(path, "rb")
 
 
-def _big_name(entry: Path) -> str | None:
-    """Return the name of an entry's large file, or None if the entry has none or cannot be read."""
-    try:
-        with _open(entry) as file:
-            big = _read_entry(file)[0].big
-    except _INVALID:
-        return None
-    return None if big is None else big.name
-
-
 # The reader ---------------------------------------------------------------------------------------
 
 
@@ -472,61 +367,56 @@ def stream_files(
     format: str = "auto",
     cache: str | os.PathLike[str] | bool = True,
     external_memory: bool = False,
-    threads: int | None = None,
-    progress: Progress = None,
     chunk_bytes: int = CHUNK_BYTES,
+    threads: int | None = None,
+    progress: Any = None,
     **options: Any,
 ) -> RankingDataset:
     """Read files and keep their features on disk; see `boostrank.stream`."""
     files, spec = expand(source), format_of(source, format)
-    reading = {"threads": threads, "progress": progress, "chunk_bytes": chunk_bytes}
-    reading |= options | {"format": spec.name}
-    checked = reading_of(spec, **options)
+    reading = reading_of(spec, **options)
     paths = [path for path in map(path_of, files) if path is not None and os.path.isfile(path)]
-    if cache is False or len(paths) < len(files) or checked.names:
-        return _read(files, None, external_memory, reading)
-    changed = checked.changed | {"format": spec.name, "keep_names": None}
-    if spec.is_table:
-        trained = checked.trained_categories
-        categories = None if trained is None else to_record(trained)
-        changed |= {"labelled": checked.labelled, "columns": checked.roles, "known": categories}
-    folder = Path(paths[0]).parent / FOLDER if cache is True else Path(cache)
-    let_clock_pass(paths)
-    of_files = {
-        "files": _states(paths),
-        "reader": reader_version(),
-        "options": changed,
-        "like": _like(checked),
-    }
-    origin = Origin(Cache(folder), of_files, tuple(paths))
-    name = entry_name("data", *origin.names, origin.key["options"], origin.key["like"])
-    entry = origin.cache.load(name, origin.key)
-    if entry is not None:
-        # A missing or malformed part makes the entry invalid.
-        with contextlib.suppress(
-            ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError
-        ):
-            return _remembered(entry.note, entry.arrays, origin, external_memory, reading)
-    data = _read(files, origin, external_memory, reading)
-    if _states(paths) == origin.key["files"]:
-        note, arrays = _description(data)
-        origin.cache.save(name, origin.key, note, arrays)
+    origin = store = None
+    if cache is not False and len(paths) == len(files):
+        folder = Path(paths[0]).parent / FOLDER if cache is True else Path(cache)
+        changed = reading.changed | {"format": spec.name, "keep_names": None}
+        if spec.is_table:
+            trained = reading.trained_categories
+            categories = None if trained is None else to_record(trained)
+            changed |= {"labelled": reading.labelled, "columns": reading.roles, "known": categories}
+        key = {
+            "files": _states(paths),
+            "reader": [__version__, sys.byteorder],
+            "options": changed,
+            "like": _like(reading),
+        }
+        origin = Origin(Cache(folder), key, tuple(paths))
+        # The cache folder has space, unless it is not writable.
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            store = RowStore(folder)
+    data = read_files(
+        files,
+        format=spec.name,
+        store=store or RowStore(),
+        chunk_bytes=chunk_bytes,
+        threads=threads,
+        progress=progress,
+        **options,
+    )
+    return_memory()  # buffers of the reader threads
+    data.features.external = external_memory
+    if origin is not None and _states(paths) == origin.key["files"]:
+        data.features.origin = origin
     return data
 
 
 def _like(reading: Reading) -> Any:
-    """Return what later files depend on in the training data: feature numbers, feature names and
-    query ids."""
+    """Return what later files depend on in the training data."""
     space = reading.space
     if space is None:
         return None
-    ids = sorted(map(str, reading.training_qids))
-    return [
-        space.index_base,
-        space.n_features,
-        entry_name("names", space.feature_names),
-        entry_name("ids", ids),
-    ]
+    return [space.index_base, space.n_features, entry_name("names", space.feature_names)]
 
 
 def _states(paths: Sequence[str]) -> list[Any]:
@@ -536,99 +426,3 @@ def _states(paths: Sequence[str]) -> list[Any]:
         sides = [find_sidecar(path, suffixes) for suffixes in (GROUP_SUFFIXES, (WEIGHT_SUFFIX,))]
         states.append([[file, file_state(file)] for file in (path, *sides) if file is not None])
     return states
-
-
-def _read(
-    files: Sequence[OneSource], origin: Origin | None, external: bool, reading: Mapping[str, Any]
-) -> RankingDataset:
-    store = None
-    if origin is not None:  # in the cache folder, which has space, unless it is not writable
-        with contextlib.suppress(OSError):
-            origin.cache.folder.mkdir(parents=True, exist_ok=True)
-            store = RowStore(origin.cache.folder)
-    data: RankingDataset = read_files(files, store=store or RowStore(), **reading)
-    return_memory()  # buffers of the reader threads
-    features: StoredFeatures = data.features
-    features.origin, features.external = origin, external
-    return data
-
-
-def _description(data: RankingDataset) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return plain data and arrays from which `_remembered` rebuilds the data set."""
-    features, queries, places = data.features, data.queries, data.queries.places
-    assert isinstance(features, StoredFeatures) and isinstance(places, RowPlaces)  # noqa: PT018
-    constant_columns(features)
-    features.fingerprint(data.labels, queries.ptr)
-    note: dict[str, Any] = {
-        "shape": list(features.shape),
-        "base": features.base,
-        "is_sparse": features.is_sparse,
-        "known": features.known,
-        "names": list(data.feature_names),
-        "files": list(data.provenance.files),
-        "index_base": data.provenance.index_base,
-        "reader": dict(data.provenance.options),
-        "categories": to_record(data.categories),
-        "places": places.files,
-    }
-    arrays = {
-        "labels": data.labels,
-        "ptr": queries.ptr,
-        "place_rows": places.rows,
-        "place_lines": places.lines,
-        "weights": queries.weights,
-        "document_weights": queries.document_weights,
-        "qid": queries.qid,
-    }
-    if queries.qid.dtype.kind != "i":
-        note["qid"] = arrays.pop("qid").tolist()  # type: ignore[union-attr]
-    return note, {name: array for name, array in arrays.items() if array is not None}
-
-
-def _remembered(
-    note: dict[str, Any],
-    arrays: dict[str, Any],
-    origin: Origin,
-    external: bool,
-    reading: Mapping[str, Any],
-) -> RankingDataset:
-    as_record(CacheNote, note)
-    rows, columns = note["shape"]
-    if not all(
-        column < columns for name in ("constant", "missing") for column in note["known"][name]
-    ):
-        raise ValueError("the entry has unknown columns")
-    qid = arrays["qid"] if "qid" in arrays else np.array(note["qid"], dtype=object)
-    places = RowPlaces(note["places"], arrays["place_rows"], arrays["place_lines"])
-    queries = QueryIndex(
-        arrays["ptr"],
-        qid,
-        arrays.get("weights"),
-        document_weights=arrays.get("document_weights"),
-        places=places,
-    )
-
-    def open_store() -> RowStore:
-        with warnings.catch_warnings():  # the first reading already warned
-            warnings.simplefilter("ignore", DataWarning)
-            again = _read(origin.names, origin, external, {**reading, "progress": None})
-        if _states(origin.names) != origin.key["files"] or not np.array_equal(
-            again.queries.ptr, queries.ptr
-        ):
-            raise DataError(
-                f"{origin.names[0]}: the data changed after they were first read; start again"
-            )
-        return again.features.store  # type: ignore[no-any-return]
-
-    features = StoredFeatures(
-        open_store, (rows, columns), note["base"], is_sparse=note["is_sparse"]
-    )
-    features.origin, features.external, features.known = origin, external, note["known"]
-    provenance = Provenance(tuple(note["files"]), note["index_base"], note["reader"])
-    categories = read_record(note["categories"])
-    data = RankingDataset(
-        features, arrays["labels"], queries, tuple(note["names"]), provenance, categories=categories
-    )
-    for words in note["known"]["warnings"]:
-        warn_user(words)
-    return data

@@ -15,7 +15,6 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
-from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ from boostrank.files import blocks as slots
 from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, UnreadableLine, zeroed
 from boostrank.files.columns import Columns, choose_columns
 from boostrank.files.side_files import GROUP_SUFFIXES, find_sidecar
-from boostrank.files.source import File, OneSource, Reading, Source, format_of, open_files
+from boostrank.files.source import File, Load, OneSource, Reading, Source, format_of, open_files
 from boostrank.options import typed_names
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
@@ -39,10 +38,8 @@ _WHOLE = re.compile(r"(?<=\d)\.0*\Z", re.ASCII)
 _NO_ID = {"nan", "<na>", "nat", "null", "none"}
 _ROUNDED = re.compile(r"\d(\.\d+)?E\+\d+", re.ASCII)
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)", re.ASCII)
-_FEW, _SHARE = (
-    20,
-    0.1,
-)  # text columns with at most this many values, or this share of the cells, are categories
+# Text columns with at most this many values, or this share of the cells, are categories.
+_FEW, _SHARE = 20, 0.1
 _NO, _YES = ("0", "0.0", "false", "False", "FALSE"), ("1", "1.0", "true", "True", "TRUE")
 _TILE = 2048  # number of rows converted at a time, so that source and target stay in the cache
 
@@ -135,7 +132,7 @@ class Batch:
 
     def whole_column(self, name: str, low: int, high: int) -> Int64Array:
         """Return a column that contains integers within a range as int64[n]."""
-        return whole_numbers(self.number(name), name, low, high, None, self.refuse)
+        return whole_numbers(self.number(name), name, low, high, True, self.refuse)
 
     def truth(self, name: str) -> Int64Array:
         """Return a Boolean column (0 and 1, or false and true) as int64[n]."""
@@ -143,9 +140,8 @@ class Batch:
         codes = np.asarray(pc.fill_null(pc.index_in(words, pa.array([*_NO, *_YES])), -1))
         bad = first_true(codes < 0)
         if bad is not None:
-            value = words[bad].as_py()
-            what = "is missing" if value in (None, "nan") else f"is {value[:40]}"
-            raise self.refuse(bad, f"{name} {what}, and must be 0 or 1 (or false, true)")
+            value = words[bad].as_py() or "missing"
+            raise self.refuse(bad, f"{name} is {value[:40]}, and must be 0 or 1 (or false, true)")
         return np.asarray(codes // len(_NO), np.int64)
 
     def _place(self, name: str) -> int:
@@ -193,43 +189,30 @@ class Batch:
     def query_ids(self, position: int) -> tuple[Array, list[Fault]]:
         """Return the query id of each row as int64 or objects (see `runs_of`), and the rows without
         a query id."""
-        pa, pc, array, name = (
-            arrow(),
-            arrow(".compute"),
-            self.decoded(position),
-            self.columns.header[position],
-        )
-        array = array.cast(pa.int64()) if pa.types.is_boolean(array.type) else array
-        kind = array.type
-        if (pa.types.is_integer(kind) and kind != pa.uint64()) or pa.types.is_floating(kind):
-            values = np.asarray(pc.fill_null(array, 0))
-            wrong = np.asarray(pc.is_null(array))
-            if values.dtype.kind == "f":
-                values = values.astype(np.float64)
-                with np.errstate(invalid="ignore"):
-                    wrong |= ~(np.abs(values) < 2.0**63) | (values != np.floor(values))
-                    values = np.where(wrong, 0, values)
-            return values.astype(np.int64), [
-                self.fault(
-                    row,
-                    f"query id in column {name!r} is missing or fractional; ids must be integers or"
-                    " text",
-                )
-                for row in np.flatnonzero(wrong)
-            ]
+        pa, array = arrow(), self.decoded(position)
+        absent = f"query id in column {self.columns.header[position]!r} is missing or fractional"
+        is_float = pa.types.is_floating(array.type)
+        if is_float or (is_number(array.type) and not pa.types.is_decimal(array.type)):
+            values = self.numbers(position) if is_float else np.asarray(array.fill_null(0))
+            wrong = np.asarray(array.is_null())
+            if is_float:
+                wrong |= ~(np.abs(values) < 2.0**63) | (values % 1.0 != 0.0)
+                values = np.where(wrong, 0, values)
+            if values.dtype != np.uint64:
+                faults = [self.fault(row, absent) for row in np.flatnonzero(wrong)]
+                return values.astype(np.int64), faults
         coded = self.words(position).dictionary_encode()
         ids = [_canonical(word) for word in coded.dictionary.to_pylist()]
         codes = np.asarray(coded.indices.fill_null(-1))
-        absent = f"query id in column {name!r} is missing"
         # `nan` among numbers is a missing id.
         has_numbers = any(isinstance(qid, int) for qid in ids)
-        reasons = [
-            absent if has_numbers and str(qid).lower() in _NO_ID else _why_no_id(qid) for qid in ids
-        ] + [absent]
-        wrong = np.flatnonzero(np.array(list(map(bool, reasons)))[codes])
-        return np.array([*ids, None], object)[codes], [
-            self.fault(row, reasons[codes[row]]) for row in wrong
-        ]
+        reasons = [_why_no_id(qid) for qid in ids] + [absent]
+        for i, qid in enumerate(ids):
+            if has_numbers and str(qid).lower() in _NO_ID:
+                reasons[i] = absent
+        wrong = np.flatnonzero(np.array(reasons, object)[codes] != "")
+        faults = [self.fault(row, reasons[codes[row]]) for row in wrong]
+        return np.array([*ids, None], object)[codes], faults
 
     def decoded(self, position: int) -> Any:
         """Return a column with decoded dictionaries."""
@@ -273,9 +256,8 @@ class TableSource(Source):
         arrow()  # raises if pyarrow is missing
         self.columns: Columns = None  # type: ignore[assignment]
         self.text: dict[str, int] = {}  # first line of each text feature, in lenient reading
-        self.ordered: dict[
-            str, int | None
-        ] = {}  # number of categories by ordered column, None if unknown
+        # Number of categories by ordered column, None if unknown.
+        self.ordered: dict[str, int | None] = {}
         self._lock = threading.Lock()
         super().__init__(files, reading)
         self.has_qid = self.columns.qid is not None
@@ -327,9 +309,15 @@ class TableSource(Source):
             reading = replace(
                 reading, like=FeatureSpace(None, len(first.names), first.names, first.how, codes)
             )
-        has_sizes = find_sidecar(path, GROUP_SUFFIXES) is not None
-        how = {"has_sizes": has_sizes, "declared": declared, "metadata": metadata}
-        columns = choose_columns(header, reading, name, header_lines=self.header_lines, **how)
+        columns = choose_columns(
+            header,
+            reading,
+            name,
+            header_lines=self.header_lines,
+            has_sizes=find_sidecar(path, GROUP_SUFFIXES) is not None,
+            declared=declared,
+            metadata=metadata,
+        )
         if first is None:
             self.columns = columns
         elif first.names != columns.names or (first.qid is None) != (columns.qid is None):
@@ -359,27 +347,30 @@ class TableSource(Source):
         }
         return text_words({name: (values.get(name, 0), rows) for name in self.text}, self.reading)
 
-    def parse(self, file: File, load: Callable[[Any], Any]) -> Block:
+    def parse(self, file: File, load: Load) -> Block:
         """Convert the columns of a chunk to features, labels, query ids and weights."""
-        chunk = load(None)
+        chunk = load()
         batch = self.batch(file, chunk)
         if self.reading.whole:
             return self._as_written(chunk, batch)
-        columns, faults = batch.columns, list(batch.faults)
-        values, categories = self._read_features(batch)
+        columns, faults, values, categories = batch.columns, list(batch.faults), [], {}
+        for j, position in enumerate(columns.places):
+            if position in columns.coded:
+                codes, categories[j] = batch.codes(position)
+                values.append(codes)
+            else:
+                values.append(batch.numbers(position))
         features = _matrix(values, len(batch))
         infinite = self._check_infinities(features, values, batch, faults)
         rows = self._read_roles(batch, faults)
         # Leave out the rows with faults, except words for missing values in lenient reading.
-        stand_ins = []
-        if self.reading.lenient:
-            stand_ins = [fault for fault in faults if fault.stand_in]
+        stand_ins = [fault for fault in faults if fault.stand_in and self.reading.lenient]
         bad = {fault.line: fault for fault in reversed(faults) if fault not in stand_ins}
-        lines = batch.lines
+        keep = ~np.isin(batch.lines, list(bad))
         if bad:
-            keep = ~np.isin(lines, list(bad))
-            features, lines = np.ascontiguousarray(features[keep]), lines[keep]
+            features = np.ascontiguousarray(features[keep])
             rows = {position: column[keep] for position, column in rows.items()}
+        lines = batch.lines[keep]
         labels = rows.get(columns.label, np.zeros(lines.size)) + 0.0  # -0 becomes 0
         block = Block.from_rows(labels, features, rows.get(columns.qid), lines)
         block.weights, block.document_names = rows.get(columns.weight), rows.get(columns.id)
@@ -388,31 +379,18 @@ class TableSource(Source):
         coarse = zip(columns.places, map(is_coarse, values), strict=True)
         block.coarse = tuple(columns.header[at] for at, is_rounded in coarse if is_rounded)
         # Count the rows and lines, and describe the first rows with faults.
-        counts = block.counts
-        counts[slots.BAD_ROWS], counts[slots.INFINITIES] = len(bad), infinite
-        counts[slots.LINES] = batch.n_lines
-        counts[slots.BLANK_LINES] = batch.n_lines - lines.size - len(bad)
+        block.counts[slots.BAD_ROWS], block.counts[slots.INFINITIES] = len(bad), infinite
+        block.counts[slots.LINES] = batch.n_lines
+        block.counts[slots.BLANK_LINES] = batch.n_lines - lines.size - len(bad)
         block.bad = sorted(bad.values(), key=lambda fault: fault.line)[: slots.BAD_KEPT]
-        block.stand_ins = {
-            item.stand_in[0]: (item.line, 0) for item in reversed(stand_ins) if item.stand_in
-        }
-        block.stand_in_rows = len({item.line for item in stand_ins} - bad.keys())
+        for fault in stand_ins:
+            block.stand_ins.setdefault(fault.stand_in, (fault.line, fault.column))
+        block.stand_in_rows = len({fault.line for fault in stand_ins} - bad.keys())
         block.unterminated, block.size = batch.unterminated, batch.size
         if self.reading.trained_categories is not None:  # codes do not depend on earlier blocks
             with self._lock:  # counts of unknown categories are shared
                 self._code(block)
         return block
-
-    def _read_features(self, batch: Batch) -> tuple[list[Array], dict[int, list[Any]]]:
-        """Return the values, or positions of categories, of each feature, and the categories."""
-        values, categories = [], {}
-        for j, position in enumerate(batch.columns.places):
-            if position in batch.columns.coded:
-                codes, categories[j] = batch.codes(position)
-                values.append(codes)
-            else:
-                values.append(batch.numbers(position))
-        return values, categories
 
     def _read_roles(self, batch: Batch, faults: list[Fault]) -> dict[int | None, Array]:
         """Return the columns other than features by position. Add faults for missing values."""
@@ -437,30 +415,25 @@ class TableSource(Source):
     def in_order(self, block: Block) -> None:
         """Replace the codes of categories by those of all blocks so far."""
         for j, values in block.categories.items():
+            name = self.columns.names[j]
             if j not in self.codings:
-                self.codings[j] = self._coding(self.columns.names[j], len(values))
+                ordered = name in self.ordered and name not in (self.reading.categorical or ())
+                if ordered and self.ordered[name] not in (None, len(values)):
+                    ordered = False
+                    self.warnings.append(
+                        f"column {name!r}: the file lacks the order of its categories; they are"
+                        " treated as unordered"
+                    )
+                self.codings[j] = Coding(name, ordered=ordered)
         self._code(block)
 
     def _code(self, block: Block) -> None:
         """Replace the categories in the rows by codes."""
         for j, values in block.categories.items():
             assert block.dense is not None
-            local = block.dense[:, j]
-            block.dense[:, j] = self.codings[j].codes(
-                np.where(np.isnan(local), -1, local).astype(np.int64), values
-            )
+            local = np.nan_to_num(block.dense[:, j], nan=-1).astype(np.int64)
+            block.dense[:, j] = self.codings[j].codes(local, values)
         block.categories = {}
-
-    def _coding(self, name: str, n_categories: int) -> Coding:
-        """Return the coding of a column with the given number of categories in its first rows."""
-        ordered = name in self.ordered and name not in (self.reading.categorical or ())
-        if ordered and self.ordered[name] not in (None, n_categories):
-            ordered = False
-            self.warnings.append(
-                f"column {name!r}: the file lacks the order of its categories; they are treated as"
-                " unordered"
-            )
-        return Coding(name, ordered=ordered)
 
     def _check_infinities(
         self, features: Float32Array, values: Sequence[Array], batch: Batch, faults: list[Fault]
@@ -520,11 +493,8 @@ def is_number(kind: Any) -> bool:
 
 def is_text(kind: Any) -> bool:
     """Return whether an Arrow type is text."""
-    return str(kind) in (
-        "string",
-        "large_string",
-        "string_view",
-    )  # old versions of pyarrow have no view of text
+    # Old versions of pyarrow have no view of text.
+    return str(kind) in ("string", "large_string", "string_view")
 
 
 def _matrix(columns: Sequence[Array], rows: int) -> Float32Array:
@@ -591,52 +561,42 @@ def whole_numbers(
     name: str,
     low: int,
     high: int,
-    kept: npt.NDArray[np.bool_] | None,
+    kept: npt.NDArray[np.bool_] | bool,
     refuse: Callable[[int, str], Exception],
 ) -> Int64Array:
     """Return numbers as int64[n]. Rows that are not kept are not checked and become `low`. See
-    `Batch.whole`."""
+    `Batch.whole_column`."""
     with np.errstate(invalid="ignore"):
         good = (values >= low) & (values <= high) & (values == np.floor(values))
-    wrong = ~good if kept is None else ~good & kept
-    bad = first_true(wrong)
+    bad = first_true(~good & kept)
     if bad is not None:
-        value = values[bad]
-        what = "is missing" if np.isnan(value) else f"is {value:.17g}"
-        raise refuse(bad, f"{name} {what}, and must be a whole number from {low} to {high:,}")
-    if kept is not None:
-        values = np.where(kept, values, low)
-    return np.asarray(values, np.int64)
+        value = "missing" if np.isnan(values[bad]) else f"{values[bad]:.17g}"
+        raise refuse(bad, f"{name} is {value}, and must be a whole number from {low} to {high:,}")
+    return np.where(kept, values, low).astype(np.int64)
 
 
-def is_table(path: str | PathLike[str]) -> bool:
+def is_table(path: OneSource) -> bool:
     """Return whether a file is a table, judging by its name or content."""
     return format_of(path).is_table
 
 
-def header_of(path: str | PathLike[str]) -> tuple[str, ...]:
+def header_of(path: OneSource) -> tuple[str, ...]:
     """Return the column names of a table."""
-    with closing(_opened(path, (), ())) as source:
+    with closing(_opened(path, pick=((), ()))) as source:
         return source.columns.header
 
 
-def _opened(
-    path: str | PathLike[str],
-    numbers: Sequence[str],
-    texts: Sequence[str],
-    missing_tokens: Sequence[str] = (),
-) -> TableSource:
+def _opened(path: OneSource, **options: Any) -> TableSource:
     if not is_table(path):
-        raise FileFormatError(
-            "not recognised as CSV, TSV, Parquet or Arrow by name or content", file=fspath(path)
-        )
-    source = open_files(path, pick=(tuple(numbers), tuple(texts)), missing_tokens=missing_tokens)[1]
+        words = "not recognised as CSV, TSV, Parquet or Arrow by name or content"
+        raise FileFormatError(words, file=str(path))
+    source = open_files(path, **options)[1]
     assert isinstance(source, TableSource)
     return source
 
 
 def batches(
-    path: str | PathLike[str],
+    path: OneSource,
     *,
     numbers: Sequence[str] = (),
     texts: Sequence[str] = (),
@@ -645,16 +605,14 @@ def batches(
     chunk_bytes: int = 4 << 20,
 ) -> Iterator[Batch]:
     """Yield columns of a CSV, TSV (plain or compressed), Parquet or Arrow file, in row order."""
-    texts = dict.fromkeys((*texts, *truths))
-    with closing(
-        _opened(path, tuple(dict.fromkeys(numbers)), tuple(texts), missing_tokens)
-    ) as source:
+    pick = tuple(dict.fromkeys(numbers)), tuple(dict.fromkeys((*texts, *truths)))
+    with closing(_opened(path, pick=pick, missing_tokens=missing_tokens)) as source:
         first = source.header_lines
         for file, load in source.loads(chunk_bytes, 1):
             if load is None:
                 continue
             try:
-                batch = source.batch(file, load(None))
+                batch = source.batch(file, load())
             except UnreadableLine as error:
                 raise error.args[0].error(file.name, first) from None
             if batch.faults:

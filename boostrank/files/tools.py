@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import DataError, InputError, ParameterError
+from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.text import list_names
 from boostrank.files.pieces import (
     STANDARD_STREAM,
@@ -91,7 +91,7 @@ def split(
         return part
 
     paths = [name_output(output, name) for name in parts]
-    return _distribute(DataFiles(source, progress, reading), paths, choose, "try another seed")
+    return _distribute(DataFiles(source, progress, **reading), paths, choose, "try another seed")
 
 
 def shard(
@@ -101,16 +101,12 @@ def shard(
     fewest rows so far.
 
     Args:
-        output: see `split`. Shards are numbered from 0 with three digits, or with a format such as
-            `{:05}`.
+        output: see `split`. Shards are numbered from 0 with three digits.
     """
     if not 1 <= shards <= MAX_OUTPUTS:
         raise ParameterError(f"shards={shards!r} is out of range; allowed: 1 to {MAX_OUTPUTS}")
-    others, rows, current = (
-        [(0, i) for i in range(1, shards)],
-        0,
-        0,
-    )  # heap, and the file of the current query
+    rows = current = 0  # of the file of the current query, and its number
+    others = [(0, i) for i in range(1, shards)]  # heap of the other files
 
     def choose(piece: Piece) -> int:
         nonlocal rows, current
@@ -120,7 +116,7 @@ def shard(
         return current
 
     paths = [name_output(output, i) for i in range(shards)]
-    return _distribute(DataFiles(source, progress, reading), paths, choose, "take fewer shards")
+    return _distribute(DataFiles(source, progress, **reading), paths, choose, "take fewer shards")
 
 
 def sample(
@@ -147,7 +143,7 @@ def sample(
             f"queries={queries!r} is out of range; allowed: a number, or a share above 0, at"
             " most 1.0"
         )
-    data, limit, keep = DataFiles(source, progress, reading), queries * 2.0**64, False
+    data, limit, keep = DataFiles(source, progress, **reading), queries * 2.0**64, False
 
     def choose(piece: Piece) -> int | None:
         nonlocal keep
@@ -187,7 +183,7 @@ def sort(
     """
     if memory < 1:
         raise ParameterError(f"memory={memory!r} must be at least 1 byte")
-    data, ranks, sizes = DataFiles(source, progress, reading), dict[bytes, int](), array("q")
+    data, ranks, sizes = DataFiles(source, progress, **reading), dict[bytes, int](), array("q")
     with ExitStack() as stack:
         out = stack.enter_context(open_output(output, spec=data.spec))
         stack.enter_context(data.again())
@@ -225,9 +221,8 @@ def _send(
         if at is not None:
             outputs[at].add(piece)
         read_bytes += piece.text.nbytes
-        if (
-            read_bytes > _HELD
-        ):  # a slice keeps its whole batch in memory, so all outputs write their rows
+        if read_bytes > _HELD:
+            # A slice keeps its whole batch in memory, so all outputs write their rows.
             read_bytes = 0
             for out in outputs:
                 out.drain()
@@ -237,14 +232,6 @@ def _distribute(
     data: DataFiles, paths: list[str], choose: Callable[[Piece], int], if_empty: str
 ) -> list[Written]:
     """Write each piece to the output chosen by `choose`, atomically for all outputs."""
-    real: dict[str, str] = {}
-    for path in paths:
-        other = real.setdefault(os.path.realpath(path), path)
-        if other != path:  # the last rename would replace the other file
-            raise InputError(
-                f"{other} and {path} are the same file (through a symbolic link): remove the link,"
-                " or rename the output"
-            )
     with ExitStack() as stack:
         outputs = [stack.enter_context(open_output(path, data.files, data.spec)) for path in paths]
         _send(data.contiguous_pieces(), outputs, choose)

@@ -58,19 +58,14 @@ def write_libsvm(
         suffixes += (WEIGHT_SUFFIX,)
     refuse_sidecars(target, suffixes)
     with replacing(target) as descriptor, open(descriptor, "wb", closefd=False) as file:
-        is_packed = target.endswith(".gz")
-        with (
-            gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0)
-            if is_packed
-            else nullcontext(file) as out
-        ):
-            for query in (
-                []
-                if data.queries.words is None
-                else np.flatnonzero(data.queries.words != "").tolist()
-            ):
-                out.write(f"# qid:{data.queries.describe_query(query)}\n".encode())
-            _write(out, data, heads, tails, int(not zero_based))
+        out: Any = nullcontext(file)
+        if target.endswith(".gz"):
+            out = gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0)
+        with out as lines:
+            if data.queries.words is not None:
+                for query in np.flatnonzero(data.queries.words != "").tolist():
+                    lines.write(f"# qid:{data.queries.describe_query(query)}\n".encode())
+            _write(lines, data, heads, tails, int(not zero_based))
     if weights is not None:
         text = "".join(f"{weight!r}\n" for weight in weights.tolist())
         write_atomically(target + WEIGHT_SUFFIX, text.encode())
@@ -88,16 +83,11 @@ def _write(
         if data.is_sparse and begin == 0:
             # Without zeros for the last column, and for the first one if numbers start at 0, the
             # reader would see a narrower or a 1-based matrix.
-            last, first = data.n_features - 1, int(row_ends[0])
-            corners = [
-                column for column in ({last, 0} if base == 0 else {last}) if 0 <= column <= last
-            ]
-            missing = np.setdiff1d(np.array(corners, np.int32), data.features.indices)
-            places = np.searchsorted(columns[:first], missing)
-            columns, values = (
-                np.insert(columns, places, missing),
-                np.insert(values, places, np.float32(0.0)),
-            )
+            corners = np.arange(data.n_features, dtype=np.int32)[[-1] * base or [0, -1]]
+            missing = np.setdiff1d(corners, data.features.indices)
+            places = np.searchsorted(columns[: row_ends[0]], missing)
+            columns = np.insert(columns, places, missing)
+            values = np.insert(values, places, np.float32(0.0))
             row_ends = row_ends + missing.size
         # NumPy writes the shortest digits that read back to the same float32.
         cells = list(map(add, numbers[columns].tolist(), values.astype("S").tolist()))
@@ -156,17 +146,15 @@ def _heads(data: RankingDataset) -> list[bytes]:
 
 
 def _tails(data: RankingDataset) -> list[bytes]:
-    tails = [b""] * data.n_documents
     if data.document_names is None:
-        return tails
-    for row, name in enumerate(data.document_names.tolist()):
-        if name:
-            tails[row] = f" # {name}".encode()
-            if name_in(tails[row][1:]) != name:
-                raise data.queries.row_error(
-                    row, f"the name {name!r} cannot be written; names must not contain blanks"
-                )
-    return tails
+        return [b""] * data.n_documents
+    names = data.document_names.tolist()
+    for row, name in enumerate(names):
+        if name and name_in(f"# {name}".encode()) != name:
+            raise data.queries.row_error(
+                row, f"the name {name!r} cannot be written; names must not contain blanks"
+            )
+    return [f" # {name}".encode() if name else b"" for name in names]
 
 
 def score_text(scores: Float64Array) -> bytes:

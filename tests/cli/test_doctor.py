@@ -68,7 +68,7 @@ def test_json_is_a_list_of_objects(rows: list[str], tmp_path: Path) -> None:
         "severity": "error",
         "file": str(path),
         "line": len(rows) + 1,
-        "column": 13,
+        "column": 11,
         "count": 1,
         "fix": "--missing-token NULL",
         "options": "--missing-token NULL",

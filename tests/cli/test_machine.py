@@ -166,7 +166,7 @@ def test_what_a_machine_left_out_and_what_matches_nothing_are_counted(tmp_path: 
 @pytest.mark.parametrize(
     ("form", "words"),
     [
-        ("{1} 0 {0} {2}", "swapped"),
+        ("{1} 0 {0} {2}", "same columns"),
         ("{0}x 0 {1} {2}", "document 'p5' of query 'q39x'"),
         ("{0} 0 {1} much", "machine.txt:1"),
     ],

@@ -164,8 +164,8 @@ def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
         (
             ("train.csv",),
             (
-                "no column is called label or relevance or grade or rating; name the label column"
-                " with --label COLUMN"
+                "no column is called label or relevance or grade or rating; pass its name,"
+                " --label COLUMN"
             ),
         ),
         (

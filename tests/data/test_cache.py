@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import io
 import json
 import os
 import subprocess
 import sys
 import time
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import boostrank
-from boostrank.data.dataset import RankingDataset
 from boostrank.files.store import Cache
 
 KEY = {"files": [["a.txt", 3]], "reader": "one"}
-ARRAYS = {"labels": np.arange(1000.0), "ptr": np.array([0, 400, 1000])}
 
 
 def fill(path: str) -> bool:
@@ -32,7 +27,7 @@ def fill(path: str) -> bool:
 @pytest.fixture
 def cache(tmp_path: Path) -> Cache:
     cache = Cache(tmp_path / "cache")
-    assert cache.save("entry", KEY, {"n": 1}, ARRAYS, fill)
+    assert cache.save("entry", KEY, {"n": 1}, fill)
     return cache
 
 
@@ -40,11 +35,8 @@ def is_whole(cache: Cache) -> bool:
     entry = cache.load("entry", KEY)
     if entry is None:
         return False
-    assert entry.big is not None
     with entry.big:
         assert entry.big.read() == bytes(range(256)) * 10_000
-    for name, array in ARRAYS.items():
-        np.testing.assert_array_equal(entry.arrays[name], array)
     return entry.note == {"n": 1}
 
 
@@ -63,7 +55,7 @@ def test_fault_060_any_byte_flipped_in_the_entry_is_noticed(cache: Cache) -> Non
     """Case 60."""
     path = cache.folder / "entry"
     good = path.read_bytes()
-    for at in [*range(0, 300), *range(300, len(good), 97), *range(len(good) - 40, len(good))]:
+    for at in range(len(good)):
         path.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
         assert cache.load("entry", KEY) is None, at
     path.write_bytes(good)
@@ -109,43 +101,18 @@ def test_fault_060_foreign_files_are_no_entries(cache: Cache) -> None:
         assert cache.load("entry", KEY) is None
 
 
-@pytest.mark.parametrize("fault", ["compressed", "dates", "a head of garbage"])
-def test_an_entry_of_another_form_with_a_right_checksum_is_no_entry(
-    cache: Cache, fault: str
-) -> None:
-    path = cache.folder / "entry"
-    with np.load(io.BytesIO(path.read_bytes()[:-32])) as arrays:
-        contents = dict(arrays)
-    contents["more"] = np.zeros(3)
-    if fault == "dates":
-        contents["more"] = np.zeros(3, "datetime64[s]")
-    buffer = io.BytesIO()
-    save = np.savez_compressed if fault == "compressed" else np.savez
-    save(buffer, **contents)
-    if fault.startswith("a head"):
-        with zipfile.ZipFile(buffer, "a") as archive:
-            archive.writestr("other.npy", np.lib.format.magic(1, 0) + b"\x05\x00{[(,;")
-    body = buffer.getvalue()
-    path.write_bytes(body + hashlib.blake2b(body, digest_size=32).digest())
-    assert cache.load("entry", KEY) is None
-
-
 def test_an_open_entry_keeps_its_bytes_when_the_entry_is_replaced(cache: Cache) -> None:
     entry = cache.load("entry", KEY)
     assert entry is not None
     assert entry.big is not None
-    assert cache.save(
-        "entry", KEY, {"n": 2}, {}, lambda path: bool(Path(path).write_bytes(b"other"))
-    )
+    assert cache.save("entry", KEY, {"n": 2}, lambda path: bool(Path(path).write_bytes(b"other")))
     assert len(list(cache.folder.glob("*.big"))) == 1
     with entry.big:
         assert Path(entry.big_path()).read_bytes() == bytes(range(256)) * 10_000
 
 
 def test_an_incomplete_big_file_is_not_kept(cache: Cache) -> None:
-    assert not cache.save(
-        "entry", KEY, {"n": 2}, {}, lambda path: not Path(path).write_bytes(b"half")
-    )
+    assert not cache.save("entry", KEY, {"n": 2}, lambda path: not Path(path).write_bytes(b"half"))
     assert cache.refused is not None
     assert is_whole(cache)
     assert len(list(cache.folder.iterdir())) == 2
@@ -157,12 +124,12 @@ def test_an_incomplete_big_file_is_not_kept(cache: Cache) -> None:
 def test_no_big_file_is_written_where_none_can_be_made() -> None:
     """An engine that cannot open its file fails, and takes the training with it."""
     cache = Cache(Path("/proc"))
-    assert not cache.save("entry", KEY, {"n": 2}, {}, lambda _: pytest.fail("it was to be written"))
+    assert not cache.save("entry", KEY, {"n": 2}, lambda _: pytest.fail("it was to be written"))
     assert cache.refused == os.strerror(errno.ENOENT)
 
 
 _WRITER = """
-import sys, numpy as np
+import sys
 from pathlib import Path
 from boostrank.files.store import Cache
 cache = Cache(Path(sys.argv[1]))
@@ -173,8 +140,7 @@ while True:
             for _ in range(10_000):
                 out.write(bytes(range(256)))
         return True
-    cache.save("entry", {"files": [["a.txt", 3]], "reader": "one"}, {"n": 1},
-               {"labels": np.arange(1000.0), "ptr": np.array([0, 400, 1000])}, fill)
+    cache.save("entry", {"files": [["a.txt", 3]], "reader": "one"}, {"n": 1}, fill)
     if len(sys.argv) > 2:
         break
 """
@@ -229,7 +195,7 @@ def test_entries_of_another_user_are_no_entries(
         os.chown(path, me or 12345, -1)
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
     assert cache.load("entry", KEY) is None
-    assert cache.save("entry", KEY, {"n": 1}, ARRAYS, fill)
+    assert cache.save("entry", KEY, {"n": 1}, fill)
 
 
 def test_a_pipe_in_the_place_of_an_entry_does_not_hold_anybody_up(cache: Cache) -> None:
@@ -245,50 +211,20 @@ def test_fault_111_a_pipe_under_the_name_of_an_entry_is_not_waited_for(tmp_path:
     cache = Cache(tmp_path)
     os.mkfifo(tmp_path / "entry")
     assert cache.load("entry", KEY) is None
-    assert not cache.save("entry", KEY, {"n": 1}, ARRAYS, fill)
+    assert not cache.save("entry", KEY, {"n": 1}, fill)
     assert cache.refused is not None
     assert "not an ordinary file" in cache.refused
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [("shape", ""), ("known", None), ("names", 3), ("note", None)]
-    + [
-        ("arrays", shape)
-        for shape in (6, (10**80,), (2**62, 2**62), (-1,), (True,), ("6",), None, (10**6,))
-    ],
+    "change", [{"note": None}, {"big": {"name": "entry"}}, {"big": None}, {"key": []}, {"more": 1}]
 )
-def test_fault_112_an_entry_with_a_right_checksum_and_a_wrong_note_is_as_if_there_were_none(
-    key: str, value: object, tmp_path: Path
+def test_fault_112_an_entry_with_a_right_checksum_and_a_wrong_header_is_as_if_there_were_none(
+    cache: Cache, change: dict[str, object]
 ) -> None:
-    path, folder = tmp_path / "data.txt", tmp_path / "cache"
-    path.write_text("1 qid:1 1:2\n0 qid:1 1:3\n")
-
-    def read() -> RankingDataset:
-        return boostrank.stream(path, cache=folder, threads=1)
-
-    # Change the note, or the shape of an array, in an entry.
-    first = read()
-    (entry,) = folder.glob("*.data")
-    with np.load(io.BytesIO(entry.read_bytes()[:-32])) as arrays:
-        contents = dict(arrays)
-    header = json.loads(contents["header"].tobytes())
-    if key == "note":
-        header["note"] = value
-    elif key != "arrays":
-        header["note"][key] = value
-    contents["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        **{name: array for name, array in contents.items() if (key, name) != ("arrays", "labels")},
-    )
-    if key == "arrays":
-        with zipfile.ZipFile(buffer, "a") as archive, archive.open("labels.npy", "w") as file:
-            text = repr({"descr": "<f8", "fortran_order": False, "shape": value}).encode()
-            file.write(np.lib.format.magic(1, 0) + len(text).to_bytes(2, "little") + text)
-            file.write(contents["labels"].tobytes())
-    # With the checksum of what it has become, it is read anew.
-    body = buffer.getvalue()
-    entry.write_bytes(body + hashlib.blake2b(body, digest_size=32).digest())
-    assert read().fingerprint == first.fingerprint
+    path = cache.folder / "entry"
+    body = json.dumps(json.loads(path.read_bytes()[:-32]) | change).encode()
+    path.write_bytes(body + hashlib.blake2b(body, digest_size=32).digest())
+    assert cache.load("entry", KEY) is None
+    path.write_bytes(b"[" * 100_000 + hashlib.blake2b(b"[" * 100_000, digest_size=32).digest())
+    assert cache.load("entry", KEY) is None

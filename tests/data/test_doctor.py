@@ -195,7 +195,7 @@ def test_a_word_for_missing_is_one_finding_and_the_rest_is_looked_at_as_if_it_we
         ask(lines), "missing-token", "error", 4, "'NULL'", "--missing-token NULL"
     )
     assert finding.count == sum("NULL" in line for line in lines)
-    assert lines[3][finding.column - 1 :].startswith("NULL")
+    assert lines[3][finding.column - 1 :].startswith("39:NULL")
     assert ask(lines, missing_tokens="NULL") == {}
 
 

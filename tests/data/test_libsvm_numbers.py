@@ -342,7 +342,7 @@ def test_fault_027_large_labels_are_read_for_gains_to_judge(read: Read) -> None:
         ("1:0.5 2:1", "label is missing"),
         ("NULL qid:1 1:1", "label 'NULL' is not a number"),
         ("1_0 qid:1 1:1", "label '1_0' is not a number"),
-        ("1,2,3,4", "label '1,2,3,4' is not a single number"),
+        ("1,2,3,4", "label '1,2,3,4' is not a number"),
     ],
 )
 def test_fault_028_a_missing_or_textual_label_is_refused(read: Read, row: str, words: str) -> None:

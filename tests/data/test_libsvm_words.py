@@ -51,16 +51,16 @@ LONG = "y" * 100
         ("1e999 qid:1", ("label '1e999'", "float64"), 1),
         ("1 1:1", ("no qid", "qid:ID", "FILE.query"), 3),
         ("1", ("no qid", "qid:ID", "FILE.query"), 2),
-        ("1 qid: 1:1", ("qid:", "id"), 3),
+        ("1 qid: 1:1", ("qid ''", "empty"), 3),
         ("1 qid:a#b 1:1", ("qid 'a#b'", "blank"), 3),
         ("1 qid:1.5 1:1", ("qid '1.5'", "integer"), 3),
         ("1 qid:a\x01b 1:1", (r"qid 'a\x01b'", "control", "UTF-8"), 3),
         ("1 qid:1 1:1 qid:2", ("'qid:2'", "second"), 13),
-        ("1 qid:1 abc", ("'abc'", "colon"), 9),
-        ("1 qid:1 :5", ("':5'", "number", "colon"), 9),
-        ("1 qid:1 -3:5", ("'-3'", "negative"), 9),
-        ("1 qid:1 a:5", ("'a'", "whole number"), 9),
-        ("1 qid:1 1:", ("feature 1", "no value"), 9),
+        ("1 qid:1 abc", ("'abc'", "number:value"), 9),
+        ("1 qid:1 :5", ("':5'", "number:value"), 9),
+        ("1 qid:1 -3:5", ("'-3:5'", "not negative"), 9),
+        ("1 qid:1 a:5", ("'a:5'", "whole"), 9),
+        ("1 qid:1 1:", ("feature 1", "value ''"), 9),
         ("1 qid:1 1:1 2:x", ("'x'", "feature 2"), 13),
         ("1 qid:1 1:1,5", ("'1,5'", "feature 1", "decimal point"), 9),
         ("1 qid:1 1:NULL", ("'NULL'", "feature 1", "--missing-token NULL"), 9),
@@ -213,9 +213,12 @@ def test_more_than_one_blank_line_in_a_hundred_are_told(lines: int) -> None:
             ["the last line has no newline; the file may be truncated"],
         ),
         (
-            "1 qid:1 1:1\nx qid:2\n1 qid:2 y\n",
-            {"on_bad_line": "skip", "max_bad_share": 0.7},
-            ["2 of 3 rows skipped; the first: <stream>:2:1: label 'x' is not a number"],
+            "1 qid:1 1:1\n1 qid:2 0:1\n1 qid:2 y\n",
+            {"on_bad_line": "skip", "max_bad_share": 0.7, "zero_based": "false"},
+            [
+                "2 of 3 rows skipped; the first: <stream>:2:9: feature 0 occurs in a 1-based file;"
+                " use --zero-based true if the file is 0-based"
+            ],
         ),
     ],
 )

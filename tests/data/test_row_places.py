@@ -16,7 +16,6 @@ import pytest
 import boostrank
 from boostrank.core.errors import DataError, FileFormatError
 from boostrank.data.dataset import RankingDataset
-from boostrank.files.assemble import RowPlaces
 from boostrank.metrics import BoundMetrics
 
 BAD = 7
@@ -115,21 +114,9 @@ def test_rows_of_files_without_lines_are_counted_from_1(make: Make, tmp_path: Pa
     refused(boostrank.read(tmp_path / "t.parquet"), r"t\.parquet: row 8: query 2")
 
 
-def test_what_a_cache_remembers_has_its_places_too(make: Make, tmp_path: Path) -> None:
+def test_rows_on_disk_have_their_places_too(make: Make, tmp_path: Path) -> None:
     file = make(head="# about\n")
-    for _ in range(2):
-        data = boostrank.stream(file, cache=tmp_path / "cache")
-        refused(data, r"t\.txt:9: query 2")
-    assert not data.features.is_open  # it was remembered
-
-
-@pytest.mark.fault(112)
-def test_what_a_cache_remembers_amiss_are_no_places() -> None:
-    record = {"files": [], "header_lines": 0, "by_row": False}
-    with pytest.raises(ValueError, match="no places"):
-        RowPlaces(record, np.zeros(1, np.int64), np.ones(1, np.int64))
-    with pytest.raises(ValueError, match="no places"):
-        RowPlaces(record | {"files": [["a", 0]]}, np.zeros(2, np.int64), np.ones(1, np.int64))
+    refused(boostrank.stream(file, cache=tmp_path / "cache"), r"t\.txt:9: query 2")
 
 
 def test_some_queries_keep_their_places_and_shuffled_rows_have_none(make: Make) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +62,11 @@ def in_memory(data: RankingDataset) -> RankingDataset:
 @pytest.mark.parametrize("cache", [False, True])
 def test_streamed_rows_are_those_of_the_reader(file: Path, cache: bool) -> None:
     plain = read_libsvm(file)
-    for _ in range(2):  # the second time from the cache
-        streamed = stream_libsvm(file, cache=cache, chunk_bytes=3000, threads=2)
-        assert same_data(plain, in_memory(streamed))
-        assert streamed.fingerprint == plain.fingerprint
-        assert streamed.constant_features() == plain.constant_features()
-        assert streamed.provenance == plain.provenance
+    streamed = stream_libsvm(file, cache=cache, chunk_bytes=3000, threads=2)
+    assert same_data(plain, in_memory(streamed))
+    assert streamed.fingerprint == plain.fingerprint
+    assert streamed.constant_features() == plain.constant_features()
+    assert streamed.provenance == plain.provenance
 
 
 def test_slices_and_picked_rows_are_read_across_blocks(file: Path) -> None:
@@ -173,33 +171,7 @@ def test_some_rows_stay_on_disk(file: Path) -> None:
             assert stored.fingerprint == memory.fingerprint
 
 
-def test_the_second_start_reads_nothing_of_the_text(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = stream_libsvm(file)
-    monkeypatch.setattr("boostrank.files.store.read_files", None)
-    second = stream_libsvm(file)
-    assert not second.features.is_open
-    assert second.fingerprint == first.fingerprint
-    np.testing.assert_array_equal(second.labels, first.labels)
-    np.testing.assert_array_equal(second.queries.qid, first.queries.qid)
-
-
-def test_a_second_start_repeats_the_warnings_of_the_reader(tmp_path: Path) -> None:
-    path = tmp_path / "data.txt"
-    path.write_text("1 qid:a 1:nan 2:3\n0 qid:a 1:2")
-    for _ in range(2):
-        with pytest.warns(DataWarning) as caught:
-            data = stream_libsvm(path)
-        words = [str(w.message) for w in caught if w.category is DataWarning]
-        assert sorted(w.removeprefix(f"{path}: ") for w in words) == [
-            "1 missing values: 1 in f1",
-            "the last line has no newline; the file may be truncated",
-        ]
-    assert data.queries.qid.tolist() == ["a"]
-
-
-def test_weights_are_remembered_and_other_weights_seen(file: Path) -> None:
+def test_weights_beside_the_file_are_read(file: Path) -> None:
     queries = len(read_libsvm(file).queries)
     for weight in ("2", "3"):
         Path(f"{file}.weight").write_text(f"{weight}\n" * queries)
@@ -218,7 +190,7 @@ def test_weights_are_remembered_and_other_weights_seen(file: Path) -> None:
 def test_a_change_of_the_same_size_and_time_is_seen(file: Path) -> None:
     """Case 60: the entry is keyed by all that the file system knows of the file."""
     before = os.stat(file)
-    stream_libsvm(file)
+    key = stream_libsvm(file).features.origin.key
     text = file.read_text()
     assert text[0] != "9"
     with file.open("r+") as out:
@@ -230,7 +202,9 @@ def test_a_change_of_the_same_size_and_time_is_seen(file: Path) -> None:
         before.st_mtime_ns,
         before.st_ino,
     )
-    assert stream_libsvm(file).labels[0] == 9.0
+    changed = stream_libsvm(file)
+    assert changed.labels[0] == 9.0
+    assert changed.features.origin.key != key
 
 
 @pytest.mark.parametrize(
@@ -244,10 +218,10 @@ def test_a_change_of_the_same_size_and_time_is_seen(file: Path) -> None:
     ],
 )
 def test_other_options_are_another_entry(file: Path, option: dict[str, Any]) -> None:
-    """Case 60."""
-    stream_libsvm(file)
-    changed = stream_libsvm(file, **option)
-    assert changed.features.is_open
+    """Case 60: the key of the bins has all that rows depend on."""
+    first, changed = stream_libsvm(file), stream_libsvm(file, **option)
+    assert changed.features.origin.key != first.features.origin.key
+    assert first.features.origin.key == stream_libsvm(file).features.origin.key
     assert same_data(read_libsvm(file, **option), in_memory(changed))
 
 
@@ -260,17 +234,6 @@ def test_a_validation_set_is_remembered_for_its_training_set(file: Path, tmp_pat
         like = stream_libsvm(train)
         for feature_source in (like, like.feature_space):
             assert stream_libsvm(valid, like=feature_source).n_features == like.n_features
-
-
-def test_a_file_that_changes_after_the_start_is_refused_when_its_rows_are_needed(
-    file: Path,
-) -> None:
-    stream_libsvm(file)
-    remembered = stream_libsvm(file)
-    time.sleep(0.02)
-    file.write_text(text_of(300, 8, seed=5))
-    with pytest.raises(DataError, match="changed"):
-        remembered.features[0:1]
 
 
 def test_errors_are_those_of_the_reader(tmp_path: Path) -> None:
@@ -300,8 +263,7 @@ def test_several_files_are_one_data_set(tmp_path: Path) -> None:
     for part, piece in zip(parts, (lines[:70], lines[70:]), strict=True):
         part.write_text("".join(piece))
     (tmp_path / "whole.txt").write_text(whole)
-    for _ in range(2):
-        assert stream_libsvm(parts).fingerprint == read_libsvm(tmp_path / "whole.txt").fingerprint
+    assert stream_libsvm(parts).fingerprint == read_libsvm(tmp_path / "whole.txt").fingerprint
 
 
 @pytest.mark.skipif(
@@ -310,18 +272,20 @@ def test_several_files_are_one_data_set(tmp_path: Path) -> None:
 def test_a_read_only_folder_means_no_cache_and_one_line(file: Path) -> None:
     os.chmod(file.parent, 0o500)
     try:
+        cache = stream_libsvm(file).features.origin.cache
         with pytest.warns(DataWarning, match="no cache in"):
-            stream_libsvm(file)
+            assert not cache.save("bins", {}, {}, lambda _: True)
     finally:
         os.chmod(file.parent, 0o700)
 
 
 def test_a_cache_that_cannot_be_made_is_said_once(file: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file where the folder should be")
-    with pytest.warns(DataWarning, match="no cache in") as caught:
-        data = stream_libsvm(file, cache=tmp_path / "taken")
-    assert sum("no cache" in str(w.message) for w in caught) == 1
+    data = stream_libsvm(file, cache=tmp_path / "taken")
     assert data.fingerprint == read_libsvm(file).fingerprint
+    with pytest.warns(DataWarning, match="no cache in"):
+        assert not data.features.origin.cache.save("bins", {}, {}, lambda _: True)
+    assert not data.features.origin.cache.save("bins", {}, {}, lambda _: True)
 
 
 def test_some_memory_is_free() -> None:

@@ -274,15 +274,15 @@ HEAD = "label,qid,a,b\n"
         (
             "rel,qid,a\n1,1,2\n",
             1,
-            "no column is called label or relevance or grade or rating; name",
+            "no column is called label or relevance or grade or rating; pass its name",
         ),
-        ("label,a\n1,2\n", 1, "no column is called qid or query_id or query; name"),
+        ("label,a\n1,2\n", 1, "no column is called qid or query_id or query; pass its name"),
         ("label,relevance,qid,a\n1,1,1,2\n", 1, "columns 'label' and 'relevance'"),
         ("label,qid\n1,1\n", 1, "no column is left for features"),
         ("label\tqid\ta\n1\t1\t2\n", 1, "--format tsv"),
         ("label;qid;a\n1;1;2\n", 1, "separated by semicolons"),
         ("2 qid:1 1:0.5\n", 1, "libsvm text (label qid:ID number:value ...): '2 qid:1 1:0.5'"),
-        ("", 0, "the file is empty"),
+        ("", 1, "the file is empty"),
         (HEAD, 0, "no rows"),
     ],
 )
@@ -518,7 +518,7 @@ def test_rows_are_handed_on_without_labels(write: Write, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
-def test_rows_on_disk_are_those_in_memory_and_are_remembered(tmp_path: Path, ending: str) -> None:
+def test_rows_on_disk_are_those_in_memory(tmp_path: Path, ending: str) -> None:
     rng = np.random.default_rng(0)
     columns = {
         "label": rng.integers(0, 3, 60),
@@ -527,13 +527,10 @@ def test_rows_on_disk_are_those_in_memory_and_are_remembered(tmp_path: Path, end
         "b": rng.random(60),
     }
     path = next(p for p in write_tables(tmp_path, columns, 7) if p.suffix == f".{ending}")
-    first = boostrank.stream(path, chunk_bytes=64)
-    again = boostrank.stream(path, chunk_bytes=64)
-    assert not again.features.is_open
-    assert boostrank.read(path).fingerprint == first.fingerprint == again.fingerprint
-    np.testing.assert_array_equal(again.features[3:20], boostrank.read(path).features[3:20])
-    assert again.feature_names == ("a", "b")
-    assert again.provenance == first.provenance
+    streamed = boostrank.stream(path, chunk_bytes=64)
+    assert boostrank.read(path).fingerprint == streamed.fingerprint
+    np.testing.assert_array_equal(streamed.features[3:20], boostrank.read(path).features[3:20])
+    assert streamed.feature_names == ("a", "b")
 
 
 def test_names_and_first_bytes_say_what_a_file_is(write: Write, tmp_path: Path) -> None:

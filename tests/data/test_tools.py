@@ -231,9 +231,9 @@ def test_a_split_has_about_the_shares_that_were_asked_for(tmp_path: Path) -> Non
 
 def test_shards_differ_by_no_more_than_the_longest_query(source: Path, tmp_path: Path) -> None:
     for shards in (1, 2, 7):
-        written = tools.shard(source, str(tmp_path / "s-{:02}.txt"), shards)
+        written = tools.shard(source, str(tmp_path / "s-{}.txt"), shards)
         assert [part.path for part in written] == [
-            str(tmp_path / f"s-{i:02}.txt") for i in range(shards)
+            str(tmp_path / f"s-{i:03}.txt") for i in range(shards)
         ]
         rows = [part.rows for part in written]
         assert max(rows) - min(rows) <= 10
@@ -309,7 +309,10 @@ def test_fault_042_a_query_that_comes_back_is_refused_and_sort_is_named(
     text = "".join(f"1 qid:{i} 1:1\n0 qid:{i} 1:2\n" for i in range(count)) + "0 qid:1 1:9\n"
     (tmp_path / "in").write_text(text)
     with refused(
-        "qid 1 reappears", "first seen on line 3", "boostrank data sort", line=2 * count + 1
+        "qid 1 reappears",
+        f"first seen on {tmp_path / 'in'}:3",
+        "boostrank data sort",
+        line=2 * count + 1,
     ):
         run(name, tmp_path / "in", tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
@@ -334,10 +337,10 @@ BAD_TEXTS: dict[str, tuple[str, str]] = {
     "no qid": ("1 qid:1 1:1\n\n1 1:1\n", ":3:3: the row has no qid"),
     "label": ("1 qid:1 1:1\nx qid:1\n", ":2:1: label 'x' is not a number"),
     "no label": ("1 qid:1 1:1\nqid:1 1:1\n", ":2:1: .*label is missing"),
-    "empty qid": ("1 qid: 1:1\n", ":1:3: qid: .*id"),
+    "empty qid": ("1 qid: 1:1\n", ":1:3: qid '' is empty"),
     "float qid": ("1 qid:2.5 1:1\n", ":1:3: .*not an integer"),
     "hash": ("1 qid:1#x 1:1\n", ":1:3: .*blank"),
-    "nan": ("nan qid:1 1:1\n", ":1:1: label 'nan' is not finite"),
+    "nan": ("nan qid:1 1:1\n", ":1:1: label 'nan' is not a number"),
     "nul": ("1 qid:\x001 1:1\n", "NUL byte"),
     "utf16": ("\x001\x00 \x00q\x00i\x00d\x00:\x001\x00\n", "UTF-16"),
     "zip": ("PK\x03\x04abc", "zip archive"),
@@ -427,13 +430,6 @@ def test_outputs_that_cannot_be_are_refused_before_the_work(source: Path, tmp_pa
     with pytest.raises(InputError, match=r"out-b\.txt\.query exists"):
         run("split", source, tmp_path / "out.txt")
     assert not list(tmp_path.glob("out*.txt"))
-
-
-def test_two_outputs_that_are_one_file_are_refused(source: Path, tmp_path: Path) -> None:
-    (tmp_path / "out-a").symlink_to("out-b")
-    with pytest.raises(InputError, match=r"out-a .*out-b .*same file"):
-        tools.split(source, str(tmp_path / "out"), {"a": 0.5, "b": 0.5})
-    assert not (tmp_path / "out-b").exists()
 
 
 def test_a_disk_that_is_full_at_the_end_leaves_every_old_output(
@@ -528,7 +524,7 @@ def test_fault_011_an_endless_line_is_refused(tmp_path: Path) -> None:
     with refused("longer than 64 MiB", line=2):
         run("sort", tmp_path / "in", tmp_path / "out")
     (tmp_path / "comments").write_bytes(gzip.compress((b"#" + b" " * 1000 + b"\n") * (17 << 10), 1))
-    with refused("no row in the first 16 MiB"):
+    with refused("more than 16 MiB of comments"):
         run("sort", tmp_path / "comments", tmp_path / "out")
 
 

@@ -114,7 +114,7 @@ def original(source: Path) -> list[Any]:
 
 def keyed(source: Path, **options: Any) -> list[bytes]:
     """Query ids in order, each once as long as its rows follow each other."""
-    data_pieces = pieces.DataFiles(source, None, options).pieces()
+    data_pieces = pieces.DataFiles(source, None, **options).pieces()
     return [piece.qid for piece in data_pieces if piece.begins]
 
 

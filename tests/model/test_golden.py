@@ -5,8 +5,6 @@ their code.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import io
 import json
 import shutil
 import tarfile
@@ -25,7 +23,6 @@ from boostrank.clicks.log import Propensities
 from boostrank.clicks.tables import read_clicks
 from boostrank.core.errors import ParameterError
 from boostrank.engines.linear import format as linear_format
-from boostrank.files import store as caches
 from boostrank.fit import checkpoint as checkpoints
 from boostrank.fit import run as provenance
 from boostrank.metrics import Conventions
@@ -213,37 +210,7 @@ def test_a_checkpoint_of_this_version_goes_on_to_the_same_model(
     assert model.best_iteration == 6
 
 
-def resealed(entry: Path, **key: Any) -> None:
-    """Put other values into the key of an entry of the cache, 99 for the first label, and a
-    checksum that fits.
-    """
-    with np.load(io.BytesIO(entry.read_bytes()[: -caches._DIGEST])) as arrays:
-        contents = dict(arrays)
-    header = json.loads(contents["header"].tobytes())
-    header["key"] |= key
-    contents["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    contents["labels"][0] = 99.0
-    buffer = io.BytesIO()
-    np.savez(buffer, **contents)
-    body = buffer.getvalue()
-    entry.write_bytes(body + hashlib.blake2b(body, digest_size=caches._DIGEST).digest())
-
-
 @pytest.mark.fault(120)
-@pytest.mark.usefixtures("folder")
-@of_each_version
-def test_a_cache_of_another_version_is_made_anew(version: str) -> None:
-    (entry,) = Path("cache").glob("*.data")
-    before = entry.read_bytes()
-    labels = boostrank.read("rows.txt").labels
-    np.testing.assert_array_equal(boostrank.stream("rows.txt", cache="cache").labels, labels)
-    assert entry.read_bytes() != before
-    # The new one is believed, lie and all, unless its reader is another.
-    for reader, first in ((caches.reader_version(), 99.0), ("another", labels[0])):
-        resealed(entry, reader=reader)
-        assert boostrank.stream("rows.txt", cache="cache").labels[0] == first
-
-
 @pytest.mark.usefixtures("folder")
 @of_each_version
 def test_a_training_beside_a_cache_of_another_version_is_one_without(version: str) -> None:

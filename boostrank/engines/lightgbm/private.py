@@ -146,9 +146,8 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         return_memory()  # lists of pushed values: a tenth of the bins or more
         if key is not None:  # before labels and weights, which the cache of the rows stores
             entry = entry_name("id", key)
-            if data.origin.cache.save(
-                self._name(data.origin, key), key, {"id": entry}, {}, self.save_bins
-            ):
+            name = self._name(data.origin, key)
+            if data.origin.cache.save(name, key, {"id": entry}, self.save_bins):
                 self.cache_key = entry
 
     def _create_bins(self, data: Features) -> None:
@@ -203,7 +202,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
 
     def _load(self, origin: Origin, key: dict[str, Any], reference: Any) -> bool:
         entry: Entry | None = origin.cache.load(self._name(origin, key), key)
-        if entry is None or entry.big is None or "id" not in entry.note:
+        if entry is None or "id" not in entry.note:
             return False
         with entry.big:
             self.load_bins(entry.big_path(), reference)

@@ -13,11 +13,17 @@ import numpy as np
 from boostrank.core.errors import FileFormatError
 from boostrank.core.files import path_of
 from boostrank.data.roles import pandas_metadata
-from boostrank.files.source import File, Format, OneSource, format_by_magic
+from boostrank.files.source import File, Format, Load, OneSource, format_by_magic
 from boostrank.files.tables import Batch, TableSource, arrow, is_buffer, is_number, is_text
 from boostrank.options import typed_names
 
-_FEATHER_1, _FILE, _STREAM = b"FEA1", b"ARROW1", b"\xff\xff\xff\xff"
+Batches = tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]
+"""A schema, the number of rows (None if unknown), and a function from (positions, rows) to batches.
+"""
+Noted = dict[str, dict[str, Any]]
+"""pandas' metadata of categorical columns by name."""
+
+_FILE, _STREAM = b"ARROW1", b"\xff\xff\xff\xff"
 
 
 class ColumnarSource(TableSource):
@@ -29,9 +35,7 @@ class ColumnarSource(TableSource):
     name = ""
 
     @abstractmethod
-    def open_batches(
-        self, file: Any
-    ) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
+    def open_batches(self, file: Any) -> Batches:
         """Return the schema, the number of rows (None if unknown), and a function from (positions,
         rows) to batches."""
 
@@ -57,25 +61,16 @@ class ColumnarSource(TableSource):
         """
         pa, reading = arrow(), self.reading
         try:
-            head = bytes(file.handle.read(8))
+            spec = format_by_magic(bytes(file.handle.read(8)))
             file.handle.seek(0)
-            spec = format_by_magic(head)
-            if head.startswith(_FEATHER_1):
-                raise FileFormatError(
-                    "the file is Feather of version 1, which is not supported; save it as"
-                    " version 2",
-                    file=file.name,
-                )
             if spec is None:
-                raise FileFormatError(
-                    f"the file is not a {self.name} file: wrong magic number", file=file.name
-                )
+                words = f"the file is not a {self.name} file (Feather: version 2)"
+                raise FileFormatError(words, file=file.name)
             if spec.source is not type(self):
-                raise FileFormatError(
-                    f"this is a {spec.name} file; use --format {spec.name}", file=file.name
-                )
-            file.header, file.rows, file.batches = self.open_batches(file.handle)
-            schema, names = file.header, file.header.names
+                words = f"this is a {spec.name} file; use --format {spec.name}"
+                raise FileFormatError(words, file=file.name)
+            schema, file.rows, file.batches = self.open_batches(file.handle)
+            file.header, names = schema, schema.names
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise FileFormatError(
                 f"the file cannot be read: {' '.join(str(error).split())}", file=file.name
@@ -92,35 +87,27 @@ class ColumnarSource(TableSource):
         columns = self.choose(names, file.name, file.path, declared | noted.keys(), schema.metadata)
         if reading.lenient and reading.space is None:
             text = [position for position in columns.places if is_text(schema.field(position).type)]
-            columns = self.with_text(
-                columns, {at: (0, 0) for at in text if at not in columns.coded}, 0, file.name
-            )
+            counts = {position: (0, 0) for position in text if position not in columns.coded}
+            columns = self.with_text(columns, counts, 0, file.name)
         numbers, texts = columns.needed(reading)
-        file.places = sorted({*numbers, *texts})
+        file.columns, file.places = columns, sorted({*numbers, *texts})
         if reading.whole:
             file.places = list(range(len(names)))
         for position in columns.places:
-            _check_type(
-                schema.field(position),
-                position in columns.coded,
-                file.name,
-                reading.takes_categories,
-            )
-        file.columns = columns
+            is_coded = position in columns.coded
+            _check_type(schema.field(position), is_coded, file.name, reading.takes_categories)
 
     def batch(self, file: Any, chunk: Any) -> Batch:
         """Return the arrays of a record batch, whose rows count from 1."""
         arrays, rows = chunk
-        return Batch(
-            file, np.arange(1, rows + 1), rows, arrays, size=sum(map(_bytes_of, arrays.values()))
-        )
+        size = sum(map(_bytes_of, arrays.values()))
+        return Batch(file, np.arange(1, rows + 1), rows, arrays, size=size)
 
     def written(self, chunk: Any, batch: Batch) -> tuple[Any, Any, Any]:
         """Return the rows as a record batch, with its schema."""
-        rows = arrow().RecordBatch.from_arrays(
-            list(batch.arrays.values()), schema=batch.file.header
-        )
-        return rows, rows.schema, batch.lines
+        schema = batch.file.header
+        rows = arrow().RecordBatch.from_arrays(list(batch.arrays.values()), schema=schema)
+        return rows, schema, batch.lines
 
 
 class ArrowSource(ColumnarSource):
@@ -128,9 +115,7 @@ class ArrowSource(ColumnarSource):
 
     name = "Arrow"
 
-    def open_batches(
-        self, file: Any
-    ) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
+    def open_batches(self, file: Any) -> Batches:
         """Open an Arrow stream or file; return schema, None, and a function that yields batches."""
         ipc = arrow(".ipc")
         is_stream = bytes(file.read(len(_STREAM))) == _STREAM
@@ -155,17 +140,14 @@ class ParquetSource(ColumnarSource):
 
     name = "Parquet"
 
-    def open_batches(
-        self, file: Any
-    ) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
+    def open_batches(self, file: Any) -> Batches:
         """Open a Parquet file; return schema, number of rows, a function that yields batches."""
         parquet = arrow(".parquet").ParquetFile(file, buffer_size=1 << 16, pre_buffer=False)
         schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
 
         def batches(places: list[int], count: int) -> Iterator[Any]:
-            yield from parquet.iter_batches(
-                batch_size=count, columns=[schema.names[position] for position in places]
-            )
+            names = [schema.names[position] for position in places]
+            yield from parquet.iter_batches(batch_size=count, columns=names)
 
         return schema, rows, batches
 
@@ -186,13 +168,12 @@ class ColumnarFile(File):
                 self.handle = arrow().OSFile(path, "rb")
         except OSError as error:
             raise FileFormatError(str(error.strerror or error), file=path) from None
-        self.size, self._max_bytes = self.total or 0, max_bytes
+        self._max_bytes = max_bytes
 
-    def loads(self, chunk_bytes: int) -> Iterator[Callable[[Any], Any]]:
+    def loads(self, chunk_bytes: int) -> Iterator[Load]:
         """Yield the batches in order. Each batch is read when the iterator advances."""
         rows, pa = max(1, chunk_bytes // (4 * max(1, len(self.places)))), arrow()
-        names = [self.header.names[position] for position in self.places]
-        done = 0
+        done, size = 0, self.total or 0
         try:
             for batch in self.batches(self.places, rows):
                 # Check buffer lengths before anything reads them, even for their total size.
@@ -202,23 +183,17 @@ class ColumnarFile(File):
                     raise FileFormatError(
                         f"the columns have more than max_bytes={self._max_bytes:,}", file=self.name
                     )
-                arrays = {
-                    position: batch.column(name)
-                    for position, name in zip(self.places, names, strict=True)
-                }
+                columns = [batch.column(self.header.names[position]) for position in self.places]
                 for first in range(0, batch.num_rows, rows):
-                    part = {
-                        position: array.slice(first, rows) for position, array in arrays.items()
-                    }
+                    slices = [column.slice(first, rows) for column in columns]
+                    part = dict(zip(self.places, slices, strict=True))
                     chunk = part, min(rows, batch.num_rows - first)
-                    self.done = self.size * done // self.rows if self.rows else self.size
-                    yield lambda _, chunk=chunk: chunk  # type: ignore[misc]
+                    self.done = size * done // self.rows if self.rows else size
+                    yield lambda chunk=chunk: chunk  # type: ignore[misc]
                 done += batch.num_rows
         except (pa.ArrowException, OSError) as error:
-            words = " ".join(str(error).split())
-            raise FileFormatError(
-                f"the file is damaged after row {done:,}: {words}", file=self.name
-            ) from None
+            words = f"the file is damaged after row {done:,}: {' '.join(str(error).split())}"
+            raise FileFormatError(words, file=self.name) from None
 
     def close(self) -> None:
         """Close the file and release the memory of its batches."""
@@ -235,18 +210,19 @@ def _bytes_of(data: Any) -> int:
         return int(data.get_total_buffer_size())
 
 
-def _categorical(schema: Any) -> dict[str, dict[str, Any]]:
+def _categorical(schema: Any) -> Noted:
     """Return the columns that were categorical in pandas according to its metadata, whatever their
     Arrow type."""
-    columns: dict[str, dict[str, Any]] = {}
+    columns: Noted = {}
     for column in pandas_metadata(schema.metadata).get("columns", ()):
         if isinstance(column, dict) and column.get("pandas_type") == "categorical":
-            more = column.get("metadata")
-            columns[str(column.get("name"))] = more if isinstance(more, dict) else {}
-    return {name: more for name, more in columns.items() if name in schema.names}
+            name, more = str(column.get("name")), column.get("metadata")
+            if name in schema.names:
+                columns[name] = more if isinstance(more, dict) else {}
+    return columns
 
 
-def _ordered(schema: Any, categorical: dict[str, dict[str, Any]]) -> dict[str, int | None]:
+def _ordered(schema: Any, categorical: Noted) -> dict[str, int | None]:
     """Return the number of categories by ordered column: None if it is unknown, and -1 if the file
     lacks their order.
 
@@ -283,9 +259,8 @@ def _check_type(column: Any, is_coded: bool, file: str, takes_categories: bool) 
         what = "contains categories, but the model or its training data has numbers there"
     elif is_text(kind):
         what = "contains text"
-        what += (
-            f": --categorical {typed_names(column.name)} reads it as categories" * takes_categories
-        )
+        if takes_categories:
+            what += f": --categorical {typed_names(column.name)} reads it as categories"
     elif types.is_temporal(kind):
         what = f"contains times ({kind}): convert it to numbers, such as days since a date"
     raise FileFormatError(f"column {column.name!r} {what}; {drop}", file=file)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from itertools import pairwise
 from typing import Any
 
@@ -27,16 +27,16 @@ from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, fill_dense, fil
 from boostrank.files.chunks import (
     CELL,
     STAND_INS,
+    STANDS_FOR_MISSING,
     Text,
     TextFile,
     open_text,
-    packing,
     quote_token,
     separator_in,
 )
 from boostrank.files.names import name_in, names_in_head, same_names, words_in
 from boostrank.files.side_files import GROUP_SUFFIXES, find_sidecar
-from boostrank.files.source import Format, OneSource, Reading, Source
+from boostrank.files.source import Format, Load, OneSource, Reading, Source
 from boostrank.files.text import parser as parse
 
 _PROBED_LINES = 64
@@ -60,91 +60,37 @@ _TO_TABLE = (
     " row in rows if row]).fillna(0).to_csv(sys.argv[2], index=False)"
 )
 
-_UNEXPECTED_LABEL = parse.INCOMPLETE + 1  # found here, not by the parser
-# Code of the parser, pattern of the token, and message. The first match is used.
-_RULES = (
-    (parse.LABEL, rb"(?i)[+-]*(nan|inf|infinity)\Z", "label {token} is not finite"),
-    (parse.LABEL, text_files.NUMBER.pattern, "label {token} exceeds the range of float64"),
-    (parse.LABEL, rb"qid:|\d+:", "the row starts with {token}: its label is missing"),
-    (
-        parse.LABEL,
-        rb".*,",
-        "label {token} is not a single number with a decimal point; rows have one label each",
-    ),
-    (parse.LABEL, rb"", "label {token} is not a number"),
-    (_UNEXPECTED_LABEL, rb"", "the row has the label {token}, but the first rows have none"),
-    (
-        parse.NO_QID,
-        rb"",
-        "the row has no qid; write qid:ID after the label (or, for all rows, sizes to FILE.query)",
-    ),
-    (
-        parse.UNEXPECTED_QID,
-        rb"",
-        "the row has {token}, but the first rows have no qid; all rows or none must have one",
-    ),
-    (parse.QID, rb"qid:\Z", "qid: is not followed by an id"),
-    (
-        parse.QID,
-        rb"qid:\d+\.0*\Z",
-        "qid {value} is not an integer; `sed -E 's/(qid:[0-9]+)\\.0* /\\1 /' FILE > FILE.new`"
-        " writes integers",
-    ),
-    (
-        parse.QID,
-        rb".*#",
-        "qid {value} contains '#'; put a blank before a comment, or remove '#' from the id",
-    ),
-    (
-        parse.QID,
-        rb"qid:" + text_files.NUMBER.pattern,
-        "qid {value} is not an integer; ids must be integers or text",
-    ),
-    (parse.QID, rb"", "qid {value} contains control characters, or is not UTF-8"),
-    (parse.FEATURE, rb"qid:", "{token} is the second qid of the row, or does not follow the label"),
-    (parse.FEATURE, rb"[^:]*\Z", "{token} has no colon; expected number:value"),
-    (parse.FEATURE, rb":", "{token} has no feature number before the colon"),
-    (parse.FEATURE, rb"-\d+:", "feature number {number} is negative"),
-    (parse.FEATURE, rb"", "feature number {number} is not a whole number"),
-    (
-        parse.ZERO_ID,
-        rb"",
-        "feature 0 occurs in a 1-based file; use --zero-based true if the file is 0-based",
-    ),
-    (
-        parse.LARGE_ID,
-        rb"",
-        "feature number {number} is above {most:,}; raise --max-feature if it is correct",
-    ),
-    (
-        parse.DUPLICATE,
-        rb"",
-        "feature {feature} occurs twice in the row; --repeated first (or last) keeps one",
-    ),
-    (
-        parse.DESCENDING,
-        rb"",
-        "feature {feature} follows a larger number; --strict requires ascending numbers",
-    ),
-    (
-        parse.INCOMPLETE,
-        rb"",
-        "the last line ends inside {token}, without a newline: the file is truncated",
-    ),
-    (
-        parse.INFINITE,
-        rb"",
-        "value {value} of feature {feature} is infinite; use --inf keep or --inf missing",
-    ),
-    (parse.OVERFLOW, rb"", "value {value} of feature {feature} " + BEYOND_FLOAT32),
-    (parse.VALUE, rb"[^:]*:\Z", "feature {feature} has no value after the colon"),
-    (
-        parse.VALUE,
-        rb".*:[+-]?\d+,\d+\Z",
-        "value {value} of feature {feature} is not a number; write a decimal point",
-    ),
-    (parse.VALUE, rb"", "value {value} of feature {feature} is not a number"),
-)
+# Codes that the parser does not distinguish.
+_UNEXPECTED_LABEL, _SECOND_QID, _NUMERIC_QID = range(parse.INCOMPLETE + 1, parse.INCOMPLETE + 4)
+_MESSAGES = {
+    parse.LABEL: "label {token} is not a number; each row has one label, finite in float64 and"
+    " with a decimal point",
+    _UNEXPECTED_LABEL: "the row has the label {token}, but the first rows have none",
+    parse.NO_QID: "the row has no qid; write qid:ID after the label"
+    " (or, for all rows, sizes to FILE.query)",
+    parse.UNEXPECTED_QID: "the row has {token}, but the first rows have no qid;"
+    " all rows or none must have one",
+    parse.QID: "qid {value} is empty, contains control characters or '#', or is not UTF-8;"
+    " put a blank before a comment",
+    _NUMERIC_QID: "qid {value} is not an integer; if its decimals are zeros,"
+    " `sed -E 's/(qid:[0-9]+)\\.0* /\\1 /' FILE > FILE.new` writes integers",
+    parse.FEATURE: "{token} is not of the form number:value,"
+    " with a feature number that is whole and not negative",
+    _SECOND_QID: "{token} is the second qid of the row, or does not follow the label",
+    parse.ZERO_ID: "feature 0 occurs in a 1-based file; use --zero-based true if the file is"
+    " 0-based",
+    parse.LARGE_ID: "feature number {number} is above {most:,}; raise --max-feature if it is"
+    " correct",
+    parse.DUPLICATE: "feature {feature} occurs twice in the row;"
+    " --repeated first (or last) keeps one",
+    parse.DESCENDING: "feature {feature} follows a larger number;"
+    " --strict requires ascending numbers",
+    parse.INCOMPLETE: "the last line ends inside {token}, without a newline: the file is truncated",
+    parse.INFINITE: "value {value} of feature {feature} is infinite;"
+    " use --inf keep or --inf missing",
+    parse.OVERFLOW: "value {value} of feature {feature} " + BEYOND_FLOAT32,
+    parse.VALUE: "value {value} of feature {feature} is not a number with a decimal point",
+}
 
 
 class Scratch:
@@ -154,20 +100,18 @@ class Scratch:
         # The shortest rows are "0 qid:1\n" and "0\n".
         rows = size // (8 if options[parse.EXPECT_QID] else 2) + 2
         cells = size // 4 + 2  # the shortest cell is "1:0 "
-        self.size = size
+        self.undecided = np.empty(size // 5 + 2, np.int64)  # "1e-320" and its end; one spare entry
         self.labels = np.empty(rows, np.float64)
         self.lines, self.row_ends = np.empty(rows, np.int64), np.empty(rows, np.int64)
         self.ids = zeroed(cells, np.int32)
         self.values = zeroed(cells, np.float32)
         self.runs = np.empty((size // 8 + 2, slots.N_RUN), np.int64)  # "0 qid:1\n"
-        self.undecided = np.empty(size // 5 + 2, np.int64)  # "1e-320" and its end; one spare entry
         n_comments = rows if options[parse.KEEP_COMMENTS] else 0
         self.comments = np.empty((n_comments, 2), np.int64)
         self.bad = np.zeros((slots.BAD_KEPT + 1, parse.N_BAD), np.int64)
         self.state = np.zeros(2 * slots.N_STATE, np.int64)
-        rows_and_cells = self.labels, self.lines, self.row_ends, self.ids, self.values
-        others = self.runs, self.comments, self.bad, self.state
-        self.outputs = self.undecided, *rows_and_cells, *others
+        self.outputs = list(vars(self).values())  # in the order of the parser's arguments
+        self.size = size
 
 
 def _general(text: bytes, code: int) -> tuple[str, int] | None:
@@ -206,14 +150,8 @@ def check_no_names(head: bytes, file: str) -> None:
 def check_no_table(head: bytes, file: str) -> None:
     """Refuse a table that was passed as libsvm text."""
     separator, line = separator_in(head), head.partition(b"\n")[0]
-    if (
-        not separator
-        and b"," in line
-        and not text_files.CELL.search(line)
-        and not line.lstrip().startswith(b"#")
-    ):
-        is_csv = len(line.strip().split(b",")) > 2 and b" " not in line.strip()
-        separator = b"," if is_csv else b""
+    if line.count(b",") > 1 and not re.search(rb"[ #]", line.strip()) and not CELL.search(line):
+        separator = separator or b","
     if separator:
         kind = "csv" if separator == b"," else "tsv"
         raise FileFormatError(
@@ -230,7 +168,7 @@ class LibsvmSource(Source):
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         self._names: dict[int, str] = {}
-        self._free: list[tuple[bytearray | None, Scratch]] = []  # buffers that no thread uses
+        self._free: list[Scratch] = []  # buffers that no thread uses
         super().__init__(files, reading)
 
     def open_file(self, source: OneSource, max_bytes: int | None) -> TextFile:
@@ -250,22 +188,12 @@ class LibsvmSource(Source):
             self._choose_options(file)
         number, base = _base_in_comment(file.head), self.base
         if None not in (number, base) and number != base and self.reading.zero_based == "auto":
-            words = (
-                f"a comment says that features count from {number}, but those of the training data"
-            )
             raise FileFormatError(
-                f"{words} or first file count from {base}: write both alike, or pass "
-                f"--zero-based {str(not base).lower()} if it is wrong",
+                f"a comment says that features count from {number}, but those of the training"
+                f" data or first file count from {base}: write both alike, or pass --zero-based"
+                f" {str(not base).lower()} if it is wrong",
                 file=file.name,
             )
-
-    def load(self, load: Callable[[Any], Any], buffer: bytearray | None) -> Text:
-        """Load a chunk, with labels 0 if the rows have none."""
-        text: Text = load(buffer)
-        if not self.unlabelled:
-            return text
-        rows = _ROW_BEGIN.sub(_NO_LABEL, bytes(text.buffer[text.start : text.end]))
-        return Text(bytearray(rows + text_files.PADDING), 0, len(rows))
 
     @staticmethod
     def head_of(path: Any) -> bytes:
@@ -324,18 +252,22 @@ class LibsvmSource(Source):
         options[parse.EXPECT_QID], options[parse.HEADS_ONLY] = self.has_qid, reading.whole
         self.options = options
 
-    def parse(self, file: Any, load: Callable[[Any], Any]) -> Block:
+    def parse(self, file: Any, load: Load) -> Block:
         """Parse the lines of a chunk by compiled code, in a buffer that an earlier chunk left."""
+        text: Text = load()
+        if self.unlabelled:  # give the rows the label 0
+            rows = _ROW_BEGIN.sub(_NO_LABEL, bytes(text.buffer[: text.size]))
+            text = Text(bytearray(rows + text_files.PADDING), len(rows))
         try:
-            buffer, scratch = self._free.pop()
+            scratch = self._free.pop()
         except IndexError:
-            buffer, scratch = None, Scratch(0, self.options)
-        buffer = None if self.reading.whole else buffer  # written text must not change
-        text = self.load(load, buffer)
+            scratch = Scratch(0, self.options)
         if scratch.size < text.size:
             scratch = Scratch(text.size, self.options)
         block = self._parse(text, scratch, self.reading.missing_tokens)
-        self._free.append((text.buffer, scratch))
+        self._free.append(scratch)
+        if not self.reading.whole:  # written text must not change
+            file.buffers.append(text.buffer)
         return block
 
     def _parse(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
@@ -356,8 +288,8 @@ class LibsvmSource(Source):
             options[parse.N_KNOWN] = decided.size
             parse.parse_lines(
                 array,
-                text.start,
-                text.end,
+                0,
+                text.size,
                 options,
                 token_text,
                 token_ends,
@@ -379,7 +311,7 @@ class LibsvmSource(Source):
         described = scratch.bad[: min(bad, slots.BAD_KEPT)].tolist()
         faults = [self._fault(fault, text) for fault in described]
         stand_ins = {
-            fault.stand_in[0]: (fault.line, fault.stand_in[1])
+            fault.stand_in: (fault.line, fault.column)
             for fault in reversed(faults)
             if fault.stand_in
         }
@@ -412,7 +344,7 @@ class LibsvmSource(Source):
             block.document_names = np.array(
                 [name_in(bytes(text.buffer[a:b])) for a, b in comments], object
             )
-            block.words = words_in(text.buffer[text.start : text.end])
+            block.words = words_in(text.buffer[: text.size])
         return block
 
     def _fault(self, bad: Sequence[int], text: Text) -> Fault:
@@ -421,41 +353,42 @@ class LibsvmSource(Source):
         end = text.buffer.index(b"\n", begin)
         line, at = bytes(text.buffer[begin:end]), bad[parse.BAD_TOKEN] - begin
         token = re.split(rb"[ \t\n]", line[at:], maxsplit=1)[0]
+        added = len(_NO_LABEL) * self.unlabelled
         unread = line[at:] if code == parse.COMMENT else token
         general = _general(unread, code)
-        added = len(_NO_LABEL) * self.unlabelled
-        if added and at == added and code in (parse.NO_QID, parse.FEATURE):
-            code = _UNEXPECTED_LABEL
         if general is not None:
             return Fault(bad[parse.BAD_LINE], general[0], at + general[1] + 1 - added)
-        token = (
-            token.split(b"#", 1)[0].removesuffix(b"\r")
-            if code != parse.QID
-            else token.removesuffix(b"\r")
-        )
+        # Choose the message.
+        token = token.removesuffix(b"\r")
+        if code != parse.QID:
+            token = token.partition(b"#")[0]
         number, _, value = token.partition(b":")
-        parts = {
-            "token": quote_token(token),
-            "number": quote_token(number),
-            "value": quote_token(value),
-        }
-        words = next(words for of, like, words in _RULES if of == code and re.match(like, token))
-        words = words.format(**parts, feature=feature, most=self.reading.max_feature)
+        if added and at == added and code in (parse.NO_QID, parse.FEATURE):
+            code = _UNEXPECTED_LABEL
+        elif code == parse.FEATURE and number == b"qid":
+            code = _SECOND_QID
+        elif code == parse.QID and text_files.NUMBER.match(value):
+            code = _NUMERIC_QID
+        words = _MESSAGES[code].format(
+            token=quote_token(token),
+            number=quote_token(number),
+            value=quote_token(value),
+            feature=feature,
+            most=self.reading.max_feature,
+        )
         # Some codes have more to say, or another place in the line.
         if code == parse.LABEL and CELL.match(token):
-            words = self._without_label(line.lstrip(), words)
-        stand_in = None
+            words = self._without_label(line.lstrip())
+        stand_in = ""
         if code == parse.VALUE and value.lower() in STAND_INS:
-            stand_in = value.decode(), at + len(number) + 2 - added
-            words += (
-                f": if it stands for a missing value, --missing-token {shlex.quote(stand_in[0])}"
-                " reads it as one"
-            )
-        if code != parse.INCOMPLETE and end >= text.end and at + len(token) >= len(line.rstrip()):
+            stand_in = value.decode()
+            words += STANDS_FOR_MISSING.format(shlex.quote(stand_in))
+        if code != parse.INCOMPLETE and end >= text.size and at + len(token) >= len(line.rstrip()):
             words += "; the last line has no newline: the file may be truncated"
-        if code == parse.DUPLICATE:
-            places = [m.start(1) for m in re.finditer(rb"[ \t](0*%d):" % feature, line)]
-            at = places[1] if len(places) > 1 else at
+        if code in (parse.DUPLICATE, parse.ZERO_ID):
+            feature *= code == parse.DUPLICATE
+            places = [match.start(1) for match in re.finditer(rb"[ \t](0*%d):" % feature, line)]
+            at = places[code == parse.DUPLICATE]
         if code == parse.LARGE_ID and self.reading.rows_alone:
             last = int(self.options[parse.LIMIT])
             words = (
@@ -465,40 +398,30 @@ class LibsvmSource(Source):
                 words += "does the file count from 1? It must count from 0, like the model's files"
             else:
                 words += "do the data match its training data?"
-        if code == parse.ZERO_ID:
-            zero = re.search(rb"[ \t](0+):", line)
-            at = zero.start(1) if zero else at
-            if self.reading.space is not None:
-                words = (
-                    "feature 0: the file counts from 0, but the training data from 1 (the default"
-                    " of arrays); use --zero-based true if the training data was an array"
-                )
+        if code == parse.ZERO_ID and self.reading.space is not None:
+            words = (
+                "feature 0: the file counts from 0, but the training data from 1 (the default"
+                " of arrays); use --zero-based true if the training data was an array"
+            )
         return Fault(bad[parse.BAD_LINE], words, at + 1 - added, stand_in)
 
-    def _without_label(self, line: bytes, words: str) -> str:
+    def _without_label(self, line: bytes) -> str:
         """Return the message about a row that begins with `number:`, with a command as its
         remedy."""
-        path = self._open[-1].path or "FILE"
-        source, new = shlex.quote(path), shlex.quote(f"{path}.new")
-        if self._open[-1].is_packed:
-            source = f"<({_unpacker_of(path)} -dc {source})"
+        file = self._open[-1]
+        path = "FILE" if file.is_packed else file.path or "FILE"
+        source, new, token = shlex.quote(path), shlex.quote(f"{path}.new"), line.split()[0]
         if self.weighted or _WEIGHTED.match(line):
-            words = (
-                f"{quote_token(line.split()[0])} is label:weight, as in XGBoost, but FILE.weight"
-                " holds weights"
-            )
-            command = rf"sed -E 's/^([^:# ]+):[^ ]+/\1/' {source} > {new}"
             return (
-                f"{words}; run `{command}; sed -En 's/^[^:# ]+:([^ ]+).*/\\1/p' {source} >"
-                f" {new}.weight`"
+                f"{quote_token(token)} is label:weight, as in XGBoost, but FILE.weight holds"
+                rf" weights; run `sed -E 's/^([^:# ]+):[^ ]+/\1/' {source} > {new};"
+                rf" sed -En 's/^[^:# ]+:([^ ]+).*/\1/p' {source} > {new}.weight`"
             )
+        words = f"the row starts with {quote_token(token)}: its label is missing"
         if self.some_lack_labels or not self.lacks_labels:
-            return (
-                f"{words}, but other rows have one; write one number in each (scikit-learn's"
-                " dump_svmlight_file: multilabel=False)"
-            )
-        words += ". Only predict, verify and export take such rows"
-        return f"{words}; `sed 's/^[^#]/0 &/' {source} > {new}` writes the label 0"
+            return f"{words}, but other rows have one (in scikit-learn, pass multilabel=False)"
+        command = f"sed 's/^[^#]/0 &/' {source} > {new}"
+        return f"{words}, which only predict, verify and export allow; `{command}` writes 0"
 
     def _keep_cells(self, block: Block, scratch: Scratch) -> None:
         """Store the values in the block, in dense or sparse form, whichever is smaller."""
@@ -529,21 +452,17 @@ class LibsvmSource(Source):
             totals.warn(
                 "the feature names in the text differ from those of --feature-names, which are used"
             )
-        names: tuple[str, ...] = ()
+        names = default_feature_names(columns, base)
         if space is not None and self.place_of(base) is None:
-            names = space.feature_names
-            by_position = (
-                not by_number and space.index_base is None and self.reading.zero_based == "auto"
-            )
-            if by_position and not all(map(NUMBERED.fullmatch, names)):
+            names = space.feature_names or names
+            by_position = space.index_base is None and self.reading.zero_based == "auto"
+            if by_position and not by_number and not all(map(NUMBERED.fullmatch, names)):
                 totals.warn(
                     f"the text has no feature names; they are assigned by position, {base} is"
                     f" {names[0]!r}"
                 )
         elif by_number:
             names = tuple(by_number.get(base + i, f"f{base + i}") for i in range(columns))
-        if not names:
-            return FeatureSpace(base, columns, default_feature_names(columns, base))
         return FeatureSpace(base, len(names), names)
 
     def _width(self, space: FeatureSpace) -> int:
@@ -555,55 +474,49 @@ class LibsvmSource(Source):
 
     def _columns(self, totals: Any) -> tuple[int, int]:
         """Return the number of the first feature and the number of features."""
-        reading, has_zero, space = self.reading, totals.has_zero, self.reading.space
-        base = self.base
+        reading, has_zero, base = self.reading, totals.has_zero, self.base
         if base is None:
-            base = 0 if has_zero or 0 in self.numbered_names() else 1
-        top, line = totals.top.top_id, totals.top.top_line
-        # The training data, names or an option may define the features; otherwise the rows do.
-        if space is not None:
-            columns = self._width(space)
+            base = int(not has_zero and 0 not in self.numbered_names())
+        top, names = totals.top.top_id, self.numbered_names(base)
+        file, line = totals.place(totals.top.top_line)
+        # The training data, an option or names may define the features; otherwise the rows do.
+        if reading.space is not None:
+            columns = self._width(reading.space)
             if base == 0 and not has_zero and top == columns and reading.zero_based == "auto":
-                words = (
-                    f"no row has feature 0, but this one has feature {top}, one past the last of"
-                    " the training data"
-                )
-                mend = "the file seems to be 1-based; if it is not, use --zero-based true"
-                file, line = totals.place(line)
-                raise FileFormatError(f"{words}: {mend}", file=file, line=line)
-            return base, columns
-        names = self.numbered_names(base)
-        if reading.n_features is None and names:
-            last, unnamed = (
-                max(names),
-                next((i for i in range(base, top + 1) if i not in names), None),
-            )
-            if unnamed is not None or min(names) < base:
-                words = (
-                    f"the features count from {base}"
-                    if unnamed is None
-                    else f"feature {unnamed} has none"
-                )
                 raise FileFormatError(
-                    f"there are names for the features {min(names)} to {last}, but {words}",
-                    file=totals.name,
+                    f"no row has feature 0, but this one has feature {top}, one past the last of"
+                    " the training data: the file seems to be 1-based; if it is not, use"
+                    " --zero-based true",
+                    file=file,
+                    line=line,
                 )
-            if last > top:
-                totals.warn_or_refuse(
-                    f"there are names for the features {base} to {last}, but no row has one above"
-                    f" {top}"
+            return base, columns
+        if reading.n_features is not None:
+            if top + 1 - base > reading.n_features:
+                raise FileFormatError(
+                    f"feature {top} is beyond n_features={reading.n_features} of a"
+                    f" {base}-based file",
+                    file=file,
+                    line=line,
                 )
-            return base, last + 1 - base
-        if reading.n_features is None:
+            return base, reading.n_features
+        if not names:
             return base, top + 1 - base
-        if top + 1 - base > reading.n_features:
-            file, line = totals.place(line)
+        first, last = min(names), max(names)
+        unnamed = next((i for i in range(base, top + 1) if i not in names), None)
+        if unnamed is not None or first < base:
+            words = f"feature {unnamed} has none"
+            if unnamed is None:
+                words = f"they count from {base}"
             raise FileFormatError(
-                f"feature {top} is beyond n_features={reading.n_features} of a {base}-based file",
-                file=file,
-                line=line,
+                f"there are names for the features {first} to {last}, but {words}",
+                file=totals.name,
             )
-        return base, reading.n_features
+        if last > top:
+            totals.warn_or_refuse(
+                f"there are names for the features {base} to {last}, but no row has one above {top}"
+            )
+        return base, last + 1 - base
 
 
 def _first_rows(head: bytes) -> list[list[bytes]]:
@@ -645,10 +558,3 @@ SPEC = Format(
     (".libsvm", ".svm", ".svmlight", ".svmrank", ".letor"),
     aliases=("svmrank", "letor", "svmlight"),
 )
-
-
-def _unpacker_of(path: str) -> str:
-    """Return the program that unpacks a file, gzip for one that cannot be opened again."""
-    with suppress(OSError), open(path, "rb") as file:
-        return (packing(file.read(8)) or ("gzip", None))[0]
-    return "gzip"
