@@ -51,7 +51,7 @@ from boostrank.fit.settings import as_list, check_options
 from boostrank.metrics import Metric
 from boostrank.model.files import check_ending, sidecar_path
 from boostrank.model.query_columns import WithinQuery
-from boostrank.model.ranking_model import RankingModel
+from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.options import (
     GOOD,
     KEYWORDS,
@@ -215,6 +215,8 @@ def from_files(
     checkpoint = _make_checkpoint(files, options)
     options = replace(options, checkpoint=checkpoint)
     observer.has_chosen(options)
+    if options.init_model is not None:
+        options = replace(options, init_model=as_model(options.init_model))
     with contextlib.ExitStack() as reservations:
         if files.model is not None:
             check_ending(files.model)

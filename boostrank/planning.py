@@ -22,7 +22,6 @@ from boostrank.engines import ENGINES
 from boostrank.files import blocks as slots
 from boostrank.files.source import AnySource, File, Source, expand, open_files, size_of
 from boostrank.model.query_columns import WithinQuery
-from boostrank.model.ranking_model import as_model
 from boostrank.options import NO_CACHE, TrainOptions
 
 SAMPLE_BYTES = 12 << 20
@@ -521,8 +520,7 @@ def choose_route(
     if within is not None:
         added = len(within.kinds) * (train.features if within.of is None else len(within.of))
     elif options.init_model:
-        model = as_model(options.init_model)
-        added = len(model.column_names) - model.n_features
+        added = len(options.init_model.column_names) - options.init_model.n_features
     plan = make_plan(
         Work(train=train, valid=valid, added=added, **work),
         backend=options.backend,

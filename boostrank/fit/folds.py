@@ -261,7 +261,7 @@ def _train_member(
         name, failed, member = training.name, member, plan.preset.members[0]
         if failed in (member, *members):
             raise
-        training = plan.make_fold_training(fold, member)
+        training = plan.make_training(plan.seed + fold, member)
         words = f"fold {fold + 1}: {name}: {error}; trained as {training.name} instead"
         warn_user(words, DataWarning)
         model = train(training)

@@ -14,7 +14,7 @@ from boostrank.fit.arguments import by_name, takes_foreign_arguments
 from boostrank.fit.execute import execute
 from boostrank.fit.resolve import resolve
 from boostrank.fit.settings import as_list
-from boostrank.model.ranking_model import RankingModel
+from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.options import KEYWORDS, TrainOptions, takes_options
 
 
@@ -111,7 +111,8 @@ def train(
             " rounds with init_model"
         )
     # The parameters of a `lgb.Dataset` are merged with those of the training.
-    options |= {"feval": feval, "init_model": init_model, "callbacks": as_list(callbacks)}
+    model = None if init_model is None else as_model(init_model)
+    options |= {"feval": feval, "init_model": model, "callbacks": as_list(callbacks)}
     params = {**_params_of(train_set), **by_name(params)}
     # Convert the data, where the training set stays the same object.
     data = as_dataset(train_set, "train_set")

@@ -50,10 +50,8 @@ _MIN_DELTA = Param(
 )
 LOSS = "loss"
 """The metric that is the objective's own mean loss."""
-AUTO_START, LINEAR_START = "auto", "linear"
-"""Values of `start` for a linear start if the objective is `auto`, and for a linear start in any
-case.
-"""
+AUTO_START = "auto"
+"""Value of `start` for a linear start if the objective is `auto`."""
 _EXP_GAIN = {"true": "exponential", "1": "exponential", "false": "linear", "0": "linear"}
 """XGBoost's `ndcg_exp_gain` -> gain."""
 _WITHOUT_EFFECT = ("enable_categorical", "use_label_encoder", "predictor", "silent")

@@ -35,15 +35,13 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 
 from boostrank.core.conventions import Gain, above_least, weighted_gains
-from boostrank.core.errors import DataWarning, ParameterError, warn_user
+from boostrank.core.errors import DataWarning, warn_user
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float32Array, Float64Array, Int64Array, ParamValues
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import whole_of
-from boostrank.engines.base import Backend
 from boostrank.engines.engine_params import Limits
 from boostrank.engines.trees import LinearStart
-from boostrank.fit.settings import AUTO_START, LINEAR_START, Settings
 from boostrank.fit.start.ridge import (
     FOLDS,
     RANKED,
@@ -114,60 +112,6 @@ def _one_blas_thread() -> Iterator[None]:
 
     with threadpool_limits(limits=1, user_api="blas"):
         yield
-
-
-def limits_of(
-    engine: Backend, params: ParamValues, names: Sequence[str], categorical: Sequence[int]
-) -> Limits:
-    """Return the constraints on a model that follow from the parameters and the categorical
-    columns.
-    """
-    limits = engine.params.limits(params, names)
-    turned = next((i for i in categorical if limits.direction[i]), None)
-    if turned is not None:
-        raise ParameterError(
-            f"monotone_constraints: {names[turned]!r} is categorical, and has no direction"
-        )
-    return replace(limits, unused=tuple(sorted({*limits.unused, *categorical})))
-
-
-def begins_linear(
-    start: Any,
-    engine: Backend,
-    settings: Settings,
-    train_set: RankingDataset,
-    *,
-    is_auto: bool,
-) -> bool:
-    """Return whether a training begins with a linear start.
-
-    Args:
-        start: "linear", "none", None, or "auto": "linear" if `is_auto` and the engine supports it.
-    """
-    if start in (None, "none"):
-        return False
-    if start == AUTO_START and not (is_auto and engine.starts_linear):
-        return False
-    if start not in (AUTO_START, LINEAR_START):
-        raise ParameterError(
-            f"start={start!r}: expected {LINEAR_START!r}, {AUTO_START!r} or 'none'"
-        )
-    try:
-        reason = f"{engine.name} grows no trees"
-        if engine.starts_linear:
-            reason = engine.params.unstartable(settings.params) or ""
-        if reason:
-            raise ParameterError(
-                f"no linear start with these parameters: {reason}; start='none' omits it"
-            )
-        if settings.objective is not None and train_set.document_weights is not None:
-            settings.objective.check_gain_weights("the linear start", "start='none' omits it")
-    except ParameterError as error:
-        if start == LINEAR_START:
-            raise
-        warn_user(str(error), DataWarning)
-        return False
-    return True
 
 
 @dataclass(frozen=True, eq=False)
