@@ -42,11 +42,10 @@ def _train_once(plan: Plan) -> RankingModel:
     too.
     """
     (training,) = plan.trainings
-    model, sets = run(training), plan.held_out_sets
-    in_memory = not any(data.on_disk for data in (training.train_set, *sets))
-    is_stopped = bool(sets) and training.patience > 0
-    if plan.preset.quality == QUICK and is_stopped and in_memory and training.collective.is_alone:
-        joined = reduce(RankingDataset.join, sets, training.train_set)
+    model, sets = run(training), [plan.train_set, *plan.held_out_sets]
+    renews = plan.preset.quality == QUICK and training.patience > 0 and len(sets) > 1
+    if renews and plan.collective.is_alone and not any(data.on_disk for data in sets):
+        joined = reduce(RankingDataset.join, sets)
         model = renew_leaves(model, replace(training, train_set=joined, valid=()))
     return model if training.tree_limit is None else limit_trees(model, training.tree_limit)
 
@@ -61,16 +60,15 @@ def used_columns(plan: Plan) -> Int64Array | None:
     Training keeps all columns if most occur, or if a parameter, a model or a column within queries
     refers to columns.
     """
-    data, engine, columns = plan.train_set, plan.engine, plan.trainings[0].columns
+    data, params, columns = plan.train_set, plan.engine.params, plan.trainings[0].columns
     has_columns = data.categories or data.candidates is not None or columns.kinds
-    if has_columns or plan.init_model is not None or not engine.grows_trees:
+    if has_columns or plan.init_model is not None or not plan.engine.grows_trees:
         return None
-    if not plan.collective.is_alone:  # the rows of other workers may have other columns
+    of_features = params.resolve_names(plan.settings.params).keys() & params.of_features
+    # The rows of other workers may have other columns.
+    if of_features or not plan.collective.is_alone:
         return None
-    of_features = (
-        engine.params.resolve_names(plan.settings.params).keys() & engine.params.of_features
-    )
-    return None if of_features else data.occurring_columns
+    return data.occurring_columns
 
 
 def _narrow(plan: Plan, columns: Int64Array) -> Plan:
@@ -85,14 +83,10 @@ def _narrow(plan: Plan, columns: Int64Array) -> Plan:
 
 def _widen(model: RankingModel, data: RankingDataset, columns: Int64Array) -> RankingModel:
     """Convert a model that was trained on some columns to all features in a data set."""
-    engine = model._engine
-    body = engine.format.widened(
-        model._booster.to_bytes(), columns.tolist(), engine_names(data.feature_names)
-    )
-    of_all = {
-        "features": data.n_features,
-        "feature_names": list(data.feature_names),
-        "fingerprint": data.fingerprint,
-    }
-    info = model.info | {"data": {**(model.info.data or {}), **of_all}}
-    return model.altered(booster=engine.load(body), info=info)
+    engine, names = model._engine, data.feature_names
+    trees = model._booster.to_bytes()
+    body = engine.format.widened(trees, columns.tolist(), engine_names(names))
+    record = dict(model.info.data or {})
+    record |= {"features": len(names), "feature_names": list(names)}
+    record["fingerprint"] = data.fingerprint
+    return model.altered(booster=engine.load(body), info=model.info | {"data": record})

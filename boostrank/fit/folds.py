@@ -120,16 +120,15 @@ class Folds:
         *,
         shares: bool = True,
     ) -> None:
-        data, self._collective = training.train_set, training.collective
-        numbers = number_queries(data, count, seed, counted, self._collective)
-        self.fold, self._data = numbers % count, data
-        shares = shares and training.engine.shares_bins and self._collective.is_alone
-        self._part = Whole(data).part if shares else data.take
-        inner = (
-            numbers // count + self.fold
-        ) % FOLDS  # shifted to vary the inner folds between folds
-        self._fold_starts = FoldStarts(self.fold, inner) if shares else None
+        self._data, self._collective = training.train_set, training.collective
+        numbers = number_queries(self._data, count, seed, counted, self._collective)
+        self.fold, self._part = numbers % count, self._data.take
+        self._fold_starts: FoldStarts | None = None
         self._starts: dict[Any, CrossFitted] = {}
+        if shares and training.engine.shares_bins and self._collective.is_alone:
+            self._part = Whole(self._data).part
+            # Inner folds are shifted, so that they vary between folds.
+            self._fold_starts = FoldStarts(self.fold, (numbers // count + self.fold) % FOLDS)
 
     def training(self, training: Training, fold: int, *, measures: bool) -> Training:
         """Return the training without a fold, which is the validation set if it `measures`."""
@@ -145,15 +144,12 @@ class Folds:
                 )
             order = [(rank, 0) for rank in range(len(rows))]
             collective = replace(collective, parts=(train_set,), order=order)
-        fit_start = None if self._fold_starts is None else partial(self._start, fold)
-        return replace(
-            training,
-            train_set=train_set,
-            valid=valid,
-            measures=measures,
-            collective=collective,
-            fit_start=fit_start,
+        part = replace(
+            training, train_set=train_set, valid=valid, measures=measures, collective=collective
         )
+        if self._fold_starts is None:
+            return part
+        return replace(part, fit_start=partial(self._start, self._fold_starts, fold))
 
     def held_out(self, fold: int) -> RankingDataset:
         """Return a copy of the queries in a fold."""
@@ -164,13 +160,18 @@ class Folds:
         return np.repeat(self.fold == fold, self._data.queries.sizes)
 
     def _start(
-        self, fold: int, data: RankingDataset, gain: Gain, threads: int, limits: Limits
+        self,
+        starts: FoldStarts,
+        fold: int,
+        data: RankingDataset,
+        gain: Gain,
+        threads: int,
+        limits: Limits,
     ) -> CrossFitted:
         """Return the linear start that leaves out a fold, cached by gain and limits."""
-        assert self._fold_starts is not None
         key = fold, gain, data.n_features, limits.direction.tobytes(), limits.unused
         if key not in self._starts:
-            self._starts[key] = self._fold_starts.without(fold, data, gain, threads, limits)
+            self._starts[key] = starts.without(fold, data, gain, threads, limits)
         return self._starts[key]
 
 
@@ -190,11 +191,12 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
     sets = (plan.train_set, *plan.held_out_sets)
     data = reduce(RankingDataset.join, sets)
     bound = _bind(first, data, first.metrics)
-    metric, counted = first.main_metric, None
-    main = None if metric is None else str(metric)
+    metric, main, counted = first.main_metric, None, None
+    if metric is not None:
+        main = str(metric)
     if metric is not None and metric.function is None:
-        (of_metric,) = _bind(first, data, [metric]).per_query(np.zeros(data.n_documents)).values()
-        counted = np.isfinite(of_metric)
+        per_query = _bind(first, data, [metric]).per_query(np.zeros(data.n_documents))
+        counted = np.isfinite(per_query[str(metric)])
     folds = Folds(replace(first, train_set=data), plan.preset.folds, plan.seed, counted)
     measures = bool(first.callbacks or fold_ended or first.feval or first.patience)
     members: list[Member] = []
@@ -222,17 +224,22 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
     weights = None
     if any(member != members[0] for member in members):
         scale = float(np.mean(deviations)) / len(models)
-        weights = [scale / apart for apart in deviations]
+        weights = [scale / deviation for deviation in deviations]
     mean = average(models, weights)
     if first.tree_limit is not None:
         mean = with_price(mean, first.tree_limit)
-    is_scored = np.isin(folds.fold, np.arange(len(models)))
+    # Queries without a model are not measured.
+    is_scored = folds.fold < len(models)
+    per_query = {
+        name: np.where(is_scored, values, np.nan)
+        for name, values in bound.per_query(scores).items()
+    }
     record = {
         "folds": plan.preset.folds,
         "metric": main,
         "rounds": [model.best_iteration for model in models],
         "members": [member.name for member in members],
-        **_measure(bound.per_query(scores), is_scored, sets, main, plan.collective),
+        **_measure(per_query, sets, main, plan.collective),
     }
     mean.info |= {"folds": record, "data": data.record}
     return mean
@@ -247,33 +254,28 @@ def _train_member(
         members: those of the folds before. A member that one of them is does not fail by itself.
     """
     member, training = plan.preset.members[fold], plan.trainings[fold]
-    checkpoint = plan.trainings[0].checkpoint
-    if checkpoint is not None:
-        checkpoint = checkpoint.of_fold(fold)
+    checkpoint = None if training.checkpoint is None else training.checkpoint.of_fold(fold)
 
     def train(training: Training) -> RankingModel:
         part = folds.training(training, fold, measures=measures)
         return run(replace(part, checkpoint=checkpoint))
 
     try:
-        model = train(training)
+        return member, training, train(training)
     except BoostrankError as error:
-        name, failed, member = training.name, member, plan.preset.members[0]
-        if failed in (member, *members):
+        first = plan.preset.members[0]
+        if member in (first, *members):
             raise
-        training = plan.make_training(plan.seed + fold, member)
-        words = f"fold {fold + 1}: {name}: {error}; trained as {training.name} instead"
+        words = f"fold {fold + 1}: {training.name}: {error}; trained as {first.name} instead"
         warn_user(words, DataWarning)
-        model = train(training)
-    return member, training, model
+    training = plan.make_training(plan.seed + fold, first)
+    return first, training, train(training)
 
 
 def _bind(training: Training, data: RankingDataset, metrics: Sequence[Any]) -> BoundMetrics:
-    is_partial = not training.collective.is_alone
-    conventions, threads = training.conventions, training.threads
-    return BoundMetrics(
-        metrics, data.labels, data.queries, conventions, threads, partial=is_partial
-    )
+    is_partial, conventions = not training.collective.is_alone, training.conventions
+    rows = data.labels, data.queries
+    return BoundMetrics(metrics, *rows, conventions, training.threads, partial=is_partial)
 
 
 def _deviation(scores: Float64Array, queries: QueryIndex, all_reduce: AllReduce) -> float:
@@ -293,7 +295,6 @@ def _deviation(scores: Float64Array, queries: QueryIndex, all_reduce: AllReduce)
 
 def _measure(
     per_query: dict[str, Float64Array],
-    is_scored: BoolArray,
     sets: Sequence[RankingDataset],
     metric: str | None,
     collective: Collective,
@@ -303,11 +304,9 @@ def _measure(
     """
     of_set = np.repeat(np.arange(len(sets)), [len(data.queries) for data in sets])
     weights = np.concatenate([data.queries.each_weight for data in sets])
-    values = {name: np.where(is_scored, value, np.nan) for name, value in per_query.items()}
-    shared = collective.share((values, weights, of_set))
-    values = {name: np.concatenate([part[name] for part, _, _ in shared]) for name in per_query}
-    weights = np.concatenate([part for _, part, _ in shared])
-    of_set = np.concatenate([part for _, _, part in shared])
+    shared = collective.share([*per_query.values(), weights, of_set])
+    *columns, weights, of_set = map(np.concatenate, zip(*shared, strict=True))
+    values = dict(zip(per_query, columns, strict=True))
     by_set = []
     if metric is not None:
         masks = [of_set == number for number in range(1, len(sets))]
@@ -320,12 +319,7 @@ def _mean(per_query: Float64Array, weights: Float64Array) -> dict[str, Any]:
     counted = np.isfinite(per_query)
     if not counted.any():
         return {"value": None, "low": None, "high": None, "queries": 0}
-    share = weights[counted] / weights[counted].sum()
-    low, high = bootstrap_intervals(per_query[counted][:, None], weights[counted])
-    value = float(share @ per_query[counted])
-    return {
-        "value": value,
-        "low": float(low[0]),
-        "high": float(high[0]),
-        "queries": int(counted.sum()),
-    }
+    values, weights = per_query[counted], weights[counted]
+    low, high = bootstrap_intervals(values[:, None], weights)
+    value = float(weights / weights.sum() @ values)
+    return {"value": value, "low": float(low[0]), "high": float(high[0]), "queries": values.size}
