@@ -43,8 +43,7 @@ from boostrank.fit.checkpoint import (
     save_or_rescue,
 )
 from boostrank.fit.click_gate import count_copies, report_gate
-from boostrank.fit.execute import execute
-from boostrank.fit.folds import FoldSummary
+from boostrank.fit.execute import FoldSummary, execute
 from boostrank.fit.plan import Plan, Training
 from boostrank.fit.resolve import resolve
 from boostrank.fit.settings import as_list, check_options

@@ -38,7 +38,7 @@ from boostrank.engines.base import CallbackEnv, EvalResult, StopTraining
 from boostrank.files.source import matching
 from boostrank.fit.callbacks import History
 from boostrank.fit.checkpoint import Checkpoint
-from boostrank.fit.folds import FoldSummary
+from boostrank.fit.execute import FoldSummary
 from boostrank.fit.from_data import name_sets, with_params
 from boostrank.fit.resolve import with_objective_of
 from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, as_list, split_params
@@ -113,7 +113,7 @@ def train(
               few rounds later;
             * `folds` and `quality`: folds are of the queries of all workers, which read their rows
               into memory;
-            * `fold_ended`: function that is called with a `boostrank.fit.folds.FoldSummary` after
+            * `fold_ended`: function that is called with a `boostrank.fit.execute.FoldSummary` after
               each fold;
             * `tell`: function that is called with a summary of the workers and data before
               training;

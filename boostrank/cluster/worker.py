@@ -37,8 +37,7 @@ from boostrank.engines.base import LostContact
 from boostrank.files.assemble import read_files
 from boostrank.files.store import stream_files
 from boostrank.fit.callbacks import StopWhenAsked
-from boostrank.fit.execute import execute
-from boostrank.fit.folds import FoldSummary
+from boostrank.fit.execute import FoldSummary, execute
 from boostrank.fit.plan import Collective, Training
 from boostrank.fit.resolve import resolve
 from boostrank.fit.run import package_versions

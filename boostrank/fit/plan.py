@@ -17,7 +17,6 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
 from boostrank.engines.engine_params import Limits
 from boostrank.fit.checkpoint import Checkpoint
-from boostrank.fit.fill import fill_array
 from boostrank.fit.settings import (
     AUTO_START,
     SEED_NAMES,
@@ -233,7 +232,8 @@ class Training(Settings):
     @property
     def fill_values(self) -> Float64Array:
         """The number that replaced missing values of each feature, float64[d], or NaN."""
-        return fill_array(self.fill, self.train_set.feature_names)
+        names = self.train_set.feature_names
+        return np.array([self.fill.get(name, np.nan) for name in names])
 
     @property
     def categories_by_column(self) -> dict[int, Categories]:

@@ -4,7 +4,8 @@ trainings.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,24 +13,31 @@ import numpy as np
 from scipy import sparse
 
 from boostrank.core.conventions import expression_of, parse_gain
-from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
-from boostrank.core.types import ParamValues
+from boostrank.core.errors import (
+    DataError,
+    DataWarning,
+    ParameterError,
+    did_you_mean,
+    warn_user,
+)
+from boostrank.core.text import number_in
+from boostrank.core.types import Float64Array, ParamValues
 from boostrank.data.categories import Categories, check_codes, named_columns
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import get_backend
 from boostrank.engines.base import Backend
 from boostrank.engines.trees import engine_names
 from boostrank.fit.checkpoint import Checkpoint
-from boostrank.fit.fill import fill_missing, find_fills
 from boostrank.fit.plan import ALONE, Collective, Plan, Preset, convert_sets
 from boostrank.fit.presets import choose_preset
 from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, pop_param
+from boostrank.kernels.curves import ZERO
 from boostrank.model.averaging import check_limit
 from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel
 from boostrank.objective.description import TrainingObjective
 from boostrank.objective.mixture import objective_from_dict
-from boostrank.options import DEFAULT_ROUNDS, TrainOptions
+from boostrank.options import DEFAULT_ROUNDS, TrainOptions, listed_names
 
 CATEGORY_NAMES = (
     "categorical_feature",
@@ -39,6 +47,7 @@ CATEGORY_NAMES = (
     "cat_column",
 )
 """LightGBM's names, accepted for every engine."""
+_STATISTICS: dict[str, Callable[[Float64Array], Any]] = {"mean": np.mean, "median": np.median}
 _WHOLE_GRADES = ("lightgbm:lambdarank", "lightgbm:rank_xendcg", "rank_xendcg")
 
 
@@ -162,11 +171,91 @@ def _fill(plan: Plan) -> Plan:
         raise ParameterError(f"fill is not available with {', '.join(unfit) or plan.engine.name}")
     if data.on_disk:
         raise DataError("fill needs rows in memory: use --route memory, or fill the files")
-    fill = dict(before or {}) if requested is None else find_fills(requested, data)
+    fill = dict(before or {}) if requested is None else _find_fills(requested, data)
     if before and before != fill:
         raise ParameterError("init_model has other fill values, which cannot change: remove fill")
-    train_set, sets = convert_sets(data, plan.valid, lambda rows: fill_missing(rows, fill))
+    train_set, sets = convert_sets(data, plan.valid, lambda rows: _fill_missing(rows, fill))
     return replace(plan, train_set=train_set, valid=sets, fill=fill)
+
+
+def _find_fills(requested: Any, data: RankingDataset) -> dict[str, float]:
+    """Return the number that replaces a missing value of each feature, as float32.
+
+    Args:
+        requested: a number, "mean" or "median" for all numeric features; a mapping from names to
+            these; or text with them, such as "median,price=0".
+
+    Raises:
+        ParameterError: if a feature is unknown or categorical, or a value is no finite number.
+    """
+    # Map each feature to its rule, and None to the rule of all others.
+    rules: dict[str | None, Any] = (
+        dict(requested) if isinstance(requested, Mapping) else {None: requested}
+    )
+    if isinstance(requested, str):
+        try:
+            parts = [part.rpartition("=") for part in listed_names(requested)]
+        except ValueError as error:
+            raise ParameterError(f"fill={error}") from None
+        names = {name for name, _, _ in parts}
+        if not all(mark for _, mark, _ in parts[1:]) or len(names) < len(parts):
+            words = (
+                "write the value of all other features once and first, each feature once, and"
+                " decimals with a point"
+            )
+            raise ParameterError(f"fill={requested!r}: {words}, such as 'median,price=0.5'")
+        rules = {name if mark else None: value for name, mark, value in parts}
+    # Refuse unknown features, and categories, which need no fill.
+    for name in rules.keys() - {None, *data.feature_names}:
+        raise ParameterError(
+            f"fill: there is no feature {name!r}.{did_you_mean(str(name), data.feature_names)}"
+        )
+    for name in rules.keys() & data.categories.keys():
+        raise ParameterError(
+            f"fill: {name!r} is categorical; its missing values are a category of their own"
+        )
+    # Compute the numbers from the data.
+    chosen = {
+        name: rules.get(name, rules.get(None))
+        for name in data.feature_names
+        if name not in data.categories
+    }
+    return {name: _number(rule, data, name) for name, rule in chosen.items() if rule is not None}
+
+
+def _fill_missing(data: RankingDataset, fills: Mapping[str, float]) -> RankingDataset:
+    """Return the data set with numbers in place of missing values."""
+    values = np.array([fills.get(name, math.nan) for name in data.feature_names], np.float32)
+    features = data.features[:]
+    if sparse.issparse(features):
+        features = features.copy()
+        cells, values = features.data, values[features.indices]
+        features.data = np.where(np.isnan(cells), values, cells)
+    else:
+        features = np.where(np.isnan(features), values, features)
+    return replace(data, features=features)
+
+
+def _number(rule: Any, data: RankingDataset, name: str) -> float:
+    """Return the number that a rule gives for a feature."""
+    statistic = _STATISTICS.get(rule) if isinstance(rule, str) else None
+    try:
+        if statistic is None:
+            value = number_in(rule.strip()) if isinstance(rule, str) else rule
+            with np.errstate(over="ignore"):
+                number = np.float32(value)
+        else:
+            column = data.features[:, [data.feature_names.index(name)]]
+            column = column.toarray() if sparse.issparse(column) else column
+            present = column[~np.isnan(column)].astype(np.float64)
+            number = np.float32(statistic(present)) if present.size else np.float32(0.0)
+    except (TypeError, ValueError):
+        number = np.float32(math.nan)
+    if not np.isfinite(number):
+        raise ParameterError(
+            f"fill: {rule!r} for {name!r} is not a finite number of float32, mean or median"
+        )
+    return float(number) if abs(number) > ZERO else 0.0
 
 
 # Parameters that refer to the data: categories, gain expressions, and the objective of a continued

@@ -24,7 +24,7 @@ from boostrank.core.params import Param
 from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.core.types import Float64Array, takes
 from boostrank.data.dataset import RankingDataset, as_dataset
-from boostrank.fit.folds import Folds
+from boostrank.fit.execute import Folds
 from boostrank.fit.resolve import resolve
 from boostrank.fit.run import run
 from boostrank.fit.settings import (

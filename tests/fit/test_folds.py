@@ -13,8 +13,7 @@ from boostrank import RankingDataset, RankingModel, train
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.data.rows import Whole
 from boostrank.engines.engine_params import Limits
-from boostrank.fit.execute import execute
-from boostrank.fit.folds import number_queries
+from boostrank.fit.execute import execute, number_queries
 from boostrank.fit.resolve import resolve
 from boostrank.fit.start import cross_fit
 from boostrank.fit.start import ridge as start_rows

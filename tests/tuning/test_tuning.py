@@ -15,7 +15,7 @@ import boostrank
 from boostrank import RankingDataset, train
 from boostrank.core.errors import DataError, InputError, ParameterError
 from boostrank.core.params import Param
-from boostrank.fit.folds import Folds
+from boostrank.fit.execute import Folds
 from boostrank.fit.resolve import resolve
 from boostrank.metrics import BoundMetrics
 from boostrank.options import TrainOptions
