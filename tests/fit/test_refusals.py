@@ -109,8 +109,8 @@ def test_early_stopping_on_what_is_not_evaluated(data: RankingDataset) -> None:
 
 def test_models_of_something_else_are_not_averaged(data: RankingDataset) -> None:
     model = boostrank.train(PARAMS, data, 1, start="none")
-    with pytest.raises(ParameterError, match="RankingModels, but got Booster"):
-        boostrank.average([model, model.booster])
+    with pytest.raises(ParameterError, match="RankingDataset"):
+        boostrank.average([model, data])
 
 
 def test_rows_of_queries_that_do_not_fit(data: RankingDataset) -> None:
