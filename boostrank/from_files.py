@@ -514,8 +514,6 @@ class _LocalTraining:
         # Tell what became of the checkpoint.
         if checkpoint and checkpoint.resumed_at:
             observer.say(f"resumed after round {checkpoint.resumed_at}")
-        if checkpoint and checkpoint.failures:
-            observer.say(f"{checkpoint.failures} checkpoints could not be written")
         if checkpoint and request.stopped:
             words = "there is no checkpoint to resume from"
             if checkpoint.holds is not None:
