@@ -42,7 +42,7 @@ from boostrank.engines import parse_model
 from boostrank.engines.base import Backend, EvalResult, Resumed, Snapshot
 from boostrank.model.files import read_file
 from boostrank.model.ranking_model import RankingModel
-from boostrank.records import CheckpointHeader, as_record, from_json, jsonable
+from boostrank.records import CheckpointHeader, Record, as_record, from_json, jsonable
 
 _MAGIC = b"boostrank checkpoint "
 _VERSION = 1
@@ -121,7 +121,7 @@ class Checkpoint:
         self._holds: int | None = None
         self._reserved, self.failure = 0, ""
         self._engine: Backend | None = None
-        self._identity: dict[str, Any] = {}
+        self._identity: Record = {}
         self._results: list[list[Any]] = []
 
     @contextlib.contextmanager
@@ -305,7 +305,7 @@ def is_checkpoint(path: str) -> bool:
         return False
 
 
-def _read(path: str) -> tuple[Resumed, dict[str, Any], int]:
+def _read(path: str) -> tuple[Resumed, Record, int]:
     """Read a checkpoint file and return its state, the training's identity, and the number of
     rounds.
     """
@@ -318,7 +318,7 @@ def _read(path: str) -> tuple[Resumed, dict[str, Any], int]:
         raise ModelError(f"{path}: boostrank did not write this file: {error}") from None
 
 
-def _parse(data: bytes) -> tuple[Resumed, dict[str, Any], int]:
+def _parse(data: bytes) -> tuple[Resumed, Record, int]:
     first, _, after = data[:200].partition(b"\n")
     if not re.fullmatch(rb"%s\d{1,9}" % _MAGIC, first):
         raise ModelError(
@@ -372,9 +372,9 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def settings_of(callbacks: Sequence[Any]) -> list[dict[str, Any]]:
+def settings_of(callbacks: Sequence[Any]) -> list[Record]:
     """Return the callback settings that affect stopping or parameters, as plain data."""
-    settings: list[dict[str, Any]] = []
+    settings: list[Record] = []
     for callback in callbacks:
         inner = getattr(callback, "gated", callback)
         names = ("stopping_rounds", "min_delta", "first_metric_only", "kwargs")
