@@ -170,11 +170,12 @@ def train_files(train: Any, *, observer: Observer | None = None, **options: Any)
     for name, paths in (("train", train), ("valid", options.get("valid"))):
         options[name] = tuple(map(os.fspath, as_list(paths)))
     options.setdefault("quality", None)
-    structs = [
+    structs: list[Any] = [
         struct(**{name: value for name, value in options.items() if name in declared(struct)})
         for struct in _STRUCTS
     ]
-    return from_files(*structs, observer or Observer())
+    files, training, reading = structs
+    return from_files(files, training, reading, observer or Observer())
 
 
 def from_files(
@@ -326,8 +327,8 @@ def _make_checkpoint(files: TrainFilesOptions, options: TrainOptions) -> Checkpo
     if isinstance(options.init_model, str | os.PathLike):
         check_not_read(path, [options.init_model])
     if files.model is not None:
-        outputs = map(os.path.realpath, (files.model, sidecar_path(files.model)))
-        if os.path.realpath(path) in outputs:
+        outputs = (files.model, sidecar_path(files.model))
+        if os.path.realpath(path) in [os.path.realpath(output) for output in outputs]:
             raise InputError(f"{path}: the checkpoint and the model need different files")
     how = {"resume": files.resume, "resume_or_restart": files.resume_or_restart}
     return Checkpoint(path, every=files.checkpoint_every, **how)

@@ -30,7 +30,6 @@ _CHUNK_BYTES = 1 << 20
 _MOST_FILES = 3
 _LEAVES = ("num_leaves", "num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes")
 _BINS = ("max_bin", "max_bins")
-_SHARES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 # Bytes.
 _PROGRAM = 300e6  # the process after imports, with compiled kernels
@@ -353,7 +352,7 @@ def make_plan(
             if candidate is not candidates[0]:
                 why += f"; {candidates[0].words} would take {size_words(candidates[0].peak)}"
             return Plan(routes, candidate, why, bound)
-    refusal = _refusal(candidates, routes, work, bound, limited=limit is not None)
+    refusal = _refusal(candidates, routes, bound, limited=limit is not None)
     return Plan(routes, None, "", bound, refusal)
 
 
@@ -402,7 +401,7 @@ def peak_of(backend: str, route: str, work: Work) -> float:
 
 
 def _refusal(
-    candidates: Sequence[Route], routes: Sequence[Route], work: Work, bound: float, *, limited: bool
+    candidates: Sequence[Route], routes: Sequence[Route], bound: float, *, limited: bool
 ) -> str:
     """Return a message with the required memory and the first change that would fit."""
     least = min(candidates, key=lambda route: route.peak)
@@ -413,13 +412,8 @@ def _refusal(
     other = next((route for route in routes if route.name != "again" and route.peak <= bound), None)
     if other is not None:
         return f"{words}: {other.options} would take about {size_words(other.peak)}"
-    for share in _SHARES:
-        train = replace(work.train, rows=round((work.train.rows or 0) * share))
-        peak = peak_of(least.backend, least.name, replace(work, train=train))
-        if peak <= bound:
-            part = f"a part of the queries (boostrank data sample --queries {100 * share:g}%)"
-            return f"{words}: {part} would take about {size_words(peak)} with {least.options}"
-    return f"{words}: no route fits, because the program alone takes about {size_words(_PROGRAM)}"
+    part = "a part of the queries (boostrank data sample --queries 10%)"
+    return f"{words}: try {part}; the program alone takes about {size_words(_PROGRAM)}"
 
 
 def wanted_route(backend: str, route: str, cache: str | None) -> str:

@@ -309,8 +309,7 @@ def _train_member(
             raise
         words = f"fold {fold + 1}: {training.name}: {error}; trained as {first.name} instead"
         warn_user(words, DataWarning)
-    training = plan.make_training(plan.seed + fold, first)
-    return first, training, train(training)
+    return first, plan.trainings[0], train(plan.trainings[0])
 
 
 def _bind(training: Training, data: RankingDataset, metrics: Sequence[Any]) -> BoundMetrics:

@@ -79,7 +79,8 @@ class Sizes:
         used = sets[0].occurring_columns if collective.is_alone else None
         features = sets[0].n_features if used is None else used.size
         rows = sum(data.n_documents for data in sets)
-        return cls(*collective.sum(rows, sum(len(data.queries) for data in sets)), features)
+        rows, queries = collective.sum(rows, sum(len(data.queries) for data in sets))
+        return cls(rows, queries, features)
 
     @property
     def are_large(self) -> bool:
@@ -192,7 +193,7 @@ def why_no_folds(data: RankingDataset, collective: Collective = ALONE) -> str:
     begins, differing = data.queries.ptr[:-1][data.queries.sizes > 0], 0
     if begins.size:
         highest = np.maximum.reduceat(data.labels, begins)
-        differing = np.count_nonzero(highest > np.minimum.reduceat(data.labels, begins))
+        differing = int(np.sum(highest > np.minimum.reduceat(data.labels, begins)))
     (count,) = collective.sum(differing)
     if count >= FEWEST_QUERIES:
         return ""

@@ -72,15 +72,13 @@ def run(training: Training) -> RankingModel:
         """Return the model for a trained booster, where `best` is the best number of rounds, or 0
         for all rounds.
         """
-        data, stats, kernel_seconds = training.train_set, None, 0.0
-        if gradient is not None:
-            stats, kernel_seconds = gradient.stats, gradient.seconds
+        data, stats = training.train_set, getattr(gradient, "stats", None)
         summary = TrainingSummary(
             rows=data.n_documents,
             queries=len(data.queries),
-            dead_queries=stats and stats.dead_queries,
-            floored=stats and stats.floored,
-            kernel_seconds=kernel_seconds,
+            dead_queries=getattr(stats, "dead_queries", None),
+            floored=getattr(stats, "floored", None),
+            kernel_seconds=getattr(gradient, "seconds", 0.0),
             rounds=history.rounds,
             best_round=best or booster.rounds,
             seconds=time.perf_counter() - started,
@@ -322,7 +320,7 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
         training=_record_rounds(training),
         data=training.train_set.record,
         versions={"python": platform.python_version(), **_versions(training.engine)},
-        start=start and start.description,
+        start=getattr(start, "description", None),
         fill=dict(training.fill) or None,
     )
     return info | training.columns.record
@@ -360,7 +358,7 @@ def _identify(training: Training, booster: Any) -> dict[str, Any]:
     reason = engine.params.unresumable(params, training.native_objective)
     if reason:
         raise ParameterError(f"no checkpoint with these parameters: {reason}")
-    valid = {name: data.hashes for name, data in training.valid}
+    valid: dict[str, Any] = {name: data.hashes for name, data in training.valid}
     valid |= {name: "the training set" for name, data in training.valid if data is train_set}
     identity = {
         "versions": _versions(engine),
