@@ -145,7 +145,9 @@ def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey
         if spec.is_table:
             form = "labels, query ids and numbers"
         raise DataError(f"{files[0]}: no row of the sample can be read as {form}")
-    return sample.survey(disk, int(not sample.has_zero) if base is None else base)
+    if base is None:
+        base = int(not sample.has_zero)
+    return sample.survey(disk, base)
 
 
 def is_pipe(source: AnySource) -> bool:
@@ -286,7 +288,8 @@ class Work:
     def leaves(self) -> int:
         """The maximum number of leaves a tree: a parameter, 2^max_depth (at most 2^20), or 31."""
         depth = int(self.params.get("max_depth", 0) or 0)
-        return self._parameter(_LEAVES, min(2**depth, 2**20) if depth > 0 else 31)
+        default = min(2**depth, 2**20) if depth > 0 else 31
+        return self._parameter(_LEAVES, default)
 
     @property
     def max_bin(self) -> int:

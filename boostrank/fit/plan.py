@@ -390,6 +390,7 @@ class Plan:
         is_possible = engine.starts_linear and (training.is_auto or member.begins_linear)
         if is_auto and not is_possible:
             return False
+        # Warn where "auto" is refused, and raise for "linear".
         try:
             reason = f"{engine.name} grows no trees"
             if engine.starts_linear:

@@ -448,7 +448,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 
     @staticmethod
     def _headline(cutoffs: Any) -> Metric:
-        names = metric_names("ndcg", DEFAULT_EVAL_AT if cutoffs is None else cutoffs)
+        cutoffs = DEFAULT_EVAL_AT if cutoffs is None else cutoffs
+        names = metric_names("ndcg", cutoffs)
         return Metric.parse(headline(names) or "ndcg")
 
     def _train_params(self) -> dict[str, Any]:
@@ -585,8 +586,9 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             if repeats and of_set["qid"] is of_set["group"]:  # no queries
                 of_set |= {"qid": of_fit["qid"], "group": of_fit["group"]}
             candidate = self._dataset("eval_set", features, labels, **of_set, **how)
-            is_same = repeats and _alike(candidate, data, weighted=weighted)
-            datasets.append(data if is_same else candidate)
+            if repeats and _alike(candidate, data, weighted=weighted):
+                candidate = data
+            datasets.append(candidate)
         return datasets
 
 
