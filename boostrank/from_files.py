@@ -218,12 +218,11 @@ def from_files(
         if files.model is not None:
             check_ending(files.model)
             check_writable(files.model)
+            reservations.enter_context(reserved(files.model))
+            remove_leftovers(sidecar_path(files.model))
         if files.log:
             taken = [files.model, checkpoint and checkpoint.path]
             check_appendable(files.log, [path for path in taken if path])
-        if files.model is not None:
-            reservations.enter_context(reserved(files.model))
-            remove_leftovers(sidecar_path(files.model))
         if checkpoint is not None:
             reservations.enter_context(checkpoint.reserved())
             if checkpoint.exists and not checkpoint.resume:
@@ -381,7 +380,7 @@ class _LocalTraining:
             params = get_backend(options.backend).params.resolve_names(self._settings.params)
             _check_target(files, say, params=params)
         self._load, self._keywords = self._choose_reader()
-        train_set, valid_sets = self._read_clicks() if files.clicks else self._read_sets()
+        train_set, valid_sets = self._read_sets()
         for data in (train_set, *valid_sets):
             if data.on_disk and self._observer.binning is not None:
                 data.features.watch = self._observer.binning
@@ -432,32 +431,28 @@ class _LocalTraining:
         self._observer.has_read(paths, data, time.monotonic() - started)
         return data
 
-    def _say_constant(self, data: RankingDataset) -> None:
-        names = data.constant_features()
-        if names:
-            line = f"{len(names)} of {data.n_features} features are constant: {list_names(names)}"
-            self._observer.say(line)
-
     def _read_sets(self) -> tuple[RankingDataset, list[RankingDataset]]:
-        """Return the training set and the validation sets."""
-        train_set = self._read(self._files.train)
-        self._say_constant(train_set)
-        return train_set, [self._read([path], like=train_set) for path in self._files.valid]
-
-    def _read_clicks(self) -> tuple[RankingDataset, list[RankingDataset]]:
-        """Return data sets with gains of clicks, and report whether debiasing helps."""
-        files, say = self._files, self._observer.say
-        data = self._read(files.train)
-        clicks = Clicks.read(files.train[0], data, self._columns, files.propensities, say)
-        prior = PRIOR if files.click_prior is None else files.click_prior
-        clicked = ClickTraining(clicks, self._columns, prior, say)
-        train_set = clicked.train_set
-        self._say_constant(train_set)
+        """Return the training set and the validation sets. With clicks, labels become gains, and a
+        line says whether debiasing helps.
+        """
+        files, say, clicked = self._files, self._observer.say, None
+        train_set = self._read(files.train)
+        if files.clicks:
+            columns, propensities = self._columns, files.propensities
+            clicks = Clicks.read(files.train[0], train_set, columns, propensities, say)
+            prior = PRIOR if files.click_prior is None else files.click_prior
+            clicked = ClickTraining(clicks, columns, prior, say)
+            train_set = clicked.train_set
+        names = train_set.constant_features()
+        if names:
+            count = f"{len(names)} of {train_set.n_features} features are constant"
+            say(f"{count}: {list_names(names)}")
         sets = [self._read([path], like=train_set) for path in files.valid]
-        pairs = zip(files.valid, sets, strict=True)
-        sets = [clicked.label(path, data, self._options.on_folds) for path, data in pairs]
-        estimated = files.propensities is None
-        report_gate(clicked, self._options, self._settings.rounds, estimated=estimated)
+        if clicked is not None:
+            pairs = zip(files.valid, sets, strict=True)
+            sets = [clicked.label(path, data, self._options.on_folds) for path, data in pairs]
+            estimated = files.propensities is None
+            report_gate(clicked, self._options, self._settings.rounds, estimated=estimated)
         return train_set, sets
 
     def _check_plan(self, plan: Plan) -> None:
@@ -486,9 +481,7 @@ class _LocalTraining:
             return not request.pending
 
         with observer.training(self._settings.headline, names, stops):
-            with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as rescue:
-                if files.model is not None:
-                    rescue.enter_context(keeping_rounds(files.model))
+            with contextlib.redirect_stdout(sys.stderr), keeping_rounds(files.model):
                 model = execute(plan, fold_ended)
             observer.saving()
             if files.model is not None:

@@ -407,14 +407,14 @@ def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | No
 
 
 @contextlib.contextmanager
-def keeping_rounds(path: str) -> Iterator[None]:
+def keeping_rounds(path: str | None) -> Iterator[None]:
     """If a gradient fails in the block, save a model with the previous rounds next to the model's
-    path.
+    path, if it has one.
     """
     try:
         yield
     except TrainingError as error:
-        if error.model is None:
+        if path is None or error.model is None:
             raise
         rounds, (root, ending) = error.model.num_trees(), os.path.splitext(path)
         name = f"{root}-before-the-fault{ending}"
