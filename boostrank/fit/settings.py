@@ -272,7 +272,7 @@ def _make_objective(
         of_parts = (param for part in chosen.parts for param in part.spec.params)
         accepted = (*OPTIONS, *MIXTURE_PARAMS, *of_parts)
         for name in params:
-            if _of_objective_alone(name, accepted) or name in GAIN_NAMES:
+            if find_param(name, accepted) not in (None, SEED) or name in GAIN_NAMES:
                 raise ParameterError(
                     f"{name!r} is set both in params and on the Objective; set it once"
                 )
@@ -286,30 +286,21 @@ def _make_objective(
         params |= dict.fromkeys(_NORMS, params.pop("lambdarank_norm"))
     of_objective = {name: value for name, value in params.items() if find_param(name, accepted)}
     for name in of_objective:
-        if _of_objective_alone(name, accepted):
+        if find_param(name, accepted) is not SEED:  # it also affects the trees
             del params[name]
     gain = pop_param(params, GAIN_NAMES, None)
     if gain is not None:
         of_objective["gain"] = gain
     # Some defaults of ours differ with this engine.
     name = chosen.name if is_spec else re.split(r"[(:]", str(chosen), maxsplit=1)[0].strip()
-    is_ours = any(name == spec.name or name in spec.aliases for spec in OBJECTIVES)
-    defaults = backend.params.of_ours.get(OBJECTIVES.get(name).name, {}) if is_ours else {}
+    ours = next((spec.name for spec in OBJECTIVES if name in (spec.name, *spec.aliases)), "")
     set_params = {find_param(name, accepted) for name in of_objective}
-    of_objective |= {
-        name: value
-        for name, value in defaults.items()
-        if find_param(name, accepted) not in set_params
-    }
+    defaults = backend.params.of_ours.get(ours, {})
+    names = [name for name in defaults if find_param(name, accepted) not in set_params]
+    of_objective |= {name: defaults[name] for name in names}
     if isinstance(chosen, ObjectiveSpec):
         return Objective(chosen, threads=threads, **of_objective), accepted
     return parse_objective(str(chosen), threads=threads, **of_objective), accepted
-
-
-def _of_objective_alone(name: str, params: Iterable[Param]) -> bool:
-    """Return True for parameters that only the objective uses. The seed also affects the trees."""
-    param = find_param(name, params)
-    return param is not None and param is not SEED
 
 
 def _check_names(
