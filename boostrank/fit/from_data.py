@@ -186,10 +186,10 @@ def _params_of(data: Any) -> Mapping[str, Any]:
     """
     if not is_lightgbms(data):
         return {}
-    categorical = {"categorical_feature": data.categorical_feature}
+    params = data.params or {}
     if data.categorical_feature == "auto":
-        categorical = {}
-    return {**categorical, **(data.params or {})}
+        return params
+    return {"categorical_feature": data.categorical_feature, **params}
 
 
 def with_params(options: TrainOptions, params: ParamValues) -> TrainOptions:
@@ -205,9 +205,7 @@ def name_sets(
     sets: Sequence[RankingDataset], names: Sequence[str] | str | None, train_set: RankingDataset
 ) -> list[tuple[str, RankingDataset]]:
     """Return pairs of validation sets and their names."""
-    chosen: list[str] = []
-    if names is not None:
-        chosen = [names] if isinstance(names, str) else list(names)
+    chosen = as_list(names)
     if len(chosen) > len(sets):
         raise ParameterError(
             f"there are {len(chosen)} valid_names for {len(sets)} valid_sets; pass one name per set"

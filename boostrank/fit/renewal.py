@@ -196,7 +196,7 @@ def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Par
     records = info.averaged or [alone]
     for part in records:
         # Refuse parts whose leaves do not follow from an objective and one learning rate.
-        described, training = part.get("objective"), part["training"] or {}
+        described, training = part.get("objective") or {}, part["training"] or {}
         params = engine.params.resolve_names(part.get("params") or {})
         reason = find_other_rule(engine, params)
         if not described or "averaged" in part:
