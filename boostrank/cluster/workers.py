@@ -114,10 +114,14 @@ class Workers:
         self._launching = threading.Thread(target=self._launch, daemon=True)
         self._failure: BaseException | None = None
         self._inbox = queue.SimpleQueue[tuple[int, Any]]()
-        self._links, self._gone = dict[int, Link](), set[int]()
-        self._results = dict[int, worker.Result]()
-        # Rank -> time of the unanswered heartbeat, silence at the last warning.
-        self._asked = dict[int, list[float]]()
+        self._links, self._results, self._gone = (
+            dict[int, Link](),
+            dict[int, worker.Result](),
+            set[int](),
+        )
+        self._asked = dict[
+            int, list[float]
+        ]()  # rank -> time of the unanswered heartbeat, silence at the last warning
         self.ranks, self.info, self.stop = list[int](), dict[int, worker.Hello](), False
 
     def start(self) -> None:
@@ -132,8 +136,9 @@ class Workers:
                 self._door = Door(launcher.listen, self._key, self._listen)
             except OSError as error:
                 if not isinstance(error, socket.gaierror) or time.monotonic() > named_by:
-                    words = f"cannot listen on {host}:{port}: {error.strerror or error}"
-                    raise InputError(words) from error
+                    raise InputError(
+                        f"cannot listen on {host}:{port}: {error.strerror or error}"
+                    ) from error
                 time.sleep(_BEAT_EVERY)
         # Wait for the workers.
         self._launching.start()
@@ -227,8 +232,9 @@ class Workers:
             raise cause.error
         results = [self._results[rank] for rank in self.ranks]
         # Pass on each warning once, although all workers may give it.
-        distinct = dict.fromkeys(warning for result in results for warning in result.warnings)
-        for category, message in distinct:
+        for category, message in dict.fromkeys(
+            warning for result in results for warning in result.warnings
+        ):
             errors.warn_user(message, category)
         return [result.value for result in results]
 
@@ -319,8 +325,9 @@ class Workers:
             silence = time.monotonic() - asked if rank in self.ranks else 0.0
             if silence < min(max(_WARNING_SHARE * self._timeout, 2 * warned), self._timeout):
                 continue
-            name = self._describe_worker(rank)
-            message = f"{name} has not answered for {silence:.0f} seconds{when}"
+            message = (
+                f"{self._describe_worker(rank)} has not answered for {silence:.0f} seconds{when}"
+            )
             if silence >= self._timeout:
                 self._launcher.stop(list(self._asked))
                 raise WorkerLost(
@@ -338,7 +345,9 @@ class Workers:
     @property
     def _reason(self) -> str:
         """The launcher's error in parentheses, or an empty string."""
-        if self._failure is None:
-            return ""
-        line = str(self._failure).partition("\n")[0]
-        return f" ({type(self._failure).__name__}: {line[:300]})"
+        error = self._failure
+        return (
+            ""
+            if error is None
+            else f" ({type(error).__name__}: {str(error).partition(chr(10))[0][:300]})"
+        )
