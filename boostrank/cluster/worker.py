@@ -211,8 +211,9 @@ class Worker:
             reason = str(error).partition("\n")[0] or "lost contact"
             return Result(error=errors.TrainingError(reason), secondary=True)
         except Exception as error:
-            reason = str(error).strip().partition("\n")[0]
-            failure = errors.TrainingError(f"{self._where}{type(error).__name__}: {reason}")
+            line = str(error).strip().partition("\n")[0]
+            reason = f": {line}" if line else ""
+            failure = errors.TrainingError(f"{self._where}{type(error).__name__}{reason}")
             failure.add_note(f"On the worker: {traceback.format_exc()}")
             return Result(error=failure)
         return Result(value, tuple((w.category, str(w.message)) for w in caught))
