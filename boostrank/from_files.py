@@ -212,8 +212,6 @@ def from_files(
     checkpoint = _make_checkpoint(files, options)
     options = replace(options, checkpoint=checkpoint)
     observer.has_chosen(options)
-    if options.init_model is not None:
-        options = replace(options, init_model=as_model(options.init_model))
     with contextlib.ExitStack() as reservations:
         if files.model is not None:
             check_ending(files.model)
@@ -361,6 +359,7 @@ class _LocalTraining:
         columns: Any,
     ) -> None:
         self._files, self._observer, self._columns = files, observer, columns
+        self._model = None if options.init_model is None else as_model(options.init_model)
         log = [JsonLines(files.log)] if files.log else []
         stopper = StopWhenAsked(observer.request)
         every = (*(options.callbacks or ()), *observer.callbacks, *log, stopper)
@@ -390,7 +389,7 @@ class _LocalTraining:
         if not watched and not self._options.on_folds:
             watched = [("training", train_set)]
         with contextlib.redirect_stdout(sys.stderr):  # the engines print
-            plan = resolve(options, train_set, watched)
+            plan = resolve(options, train_set, watched, init_model=self._model)
         if self._options.on_folds and not plan.preset.folds and not valid_sets:
             plan = plan.with_trainings(valid=(("training", plan.train_set),))
         if plan.preset.quality != PLAIN:
@@ -405,7 +404,11 @@ class _LocalTraining:
         route = (
             "memory" if options.folds else wanted_route(options.backend, files.route, files.cache)
         )
-        work = {"params": self._settings.params, "folds": self._options.on_folds}
+        work: dict[str, Any] = {
+            "params": self._settings.params,
+            "folds": self._options.on_folds,
+            "init_model": self._model,
+        }
         if files.clicks:
             work["copies"] = count_copies(files.valid)
         sets = (list(files.train), *files.valid)

@@ -22,6 +22,7 @@ from boostrank.engines import ENGINES
 from boostrank.files import blocks as slots
 from boostrank.files.source import AnySource, File, Source, expand, open_files, size_of
 from boostrank.model.query_columns import WithinQuery
+from boostrank.model.ranking_model import RankingModel
 from boostrank.options import NO_CACHE, TrainOptions
 
 SAMPLE_BYTES = 12 << 20
@@ -447,6 +448,7 @@ def choose_route(
     *,
     route: str,
     limit: int | None,
+    init_model: RankingModel | None = None,
     **work: Any,
 ) -> tuple[str, str]:
     """Return the route for a training, and a line about its memory.
@@ -455,6 +457,7 @@ def choose_route(
         files: the training set and the validation sets.
         reading: options of `survey`.
         route, limit: as for `make_plan`.
+        init_model: the model to continue, if any.
         work: fields of `Work`: params, folds, copies.
 
     Raises:
@@ -478,8 +481,8 @@ def choose_route(
     within = WithinQuery.of_options(options)
     if within is not None:
         added = len(within.kinds) * (train.features if within.of is None else len(within.of))
-    elif options.init_model:
-        added = len(options.init_model.column_names) - options.init_model.n_features
+    elif init_model is not None:
+        added = len(init_model.column_names) - init_model.n_features
     training = Work(train=train, valid=valid, added=added, **work)
     plan = make_plan(training, backend=options.backend, route=route, limit=limit)
     chosen = plan.check()

@@ -279,7 +279,8 @@ class Worker:
             options = replace(options, callbacks=(rounds, StopWhenAsked(rounds)))
             parts, reduce_all = self._training, mesh.all_reduce
             collective = Collective(rank, reduce_all, mesh.share, engine, parts, order)
-            model = execute(resolve(options, train_set, valid, collective), rounds.fold_ended)
+            plan = resolve(options, train_set, valid, collective, options.init_model)
+            model = execute(plan, rounds.fold_ended)
         return model if rank == 0 else None, zlib.crc32(model.to_bytes()), rounds.stopped, mesh.sent
 
     def _join(self, parts: Sequence[RankingDataset]) -> RankingDataset:

@@ -166,7 +166,7 @@ def train(
         )
     # The parameters of a `lgb.Dataset` are merged with those of the training.
     model = None if init_model is None else as_model(init_model)
-    options |= {"feval": feval, "init_model": model, "callbacks": as_list(callbacks)}
+    options |= {"feval": feval, "init_model": init_model, "callbacks": as_list(callbacks)}
     params = {**_params_of(train_set), **by_name(params)}
     # Convert the data, where the training set stays the same object.
     data = as_dataset(train_set, "train_set")
@@ -176,7 +176,7 @@ def train(
     ]
     valid = name_sets(sets, valid_names, data)
     train_options = TrainOptions(rounds=num_boost_round, **options)
-    plan = resolve(with_params(train_options, params), data, valid)
+    plan = resolve(with_params(train_options, params), data, valid, init_model=model)
     return execute(plan)
 
 

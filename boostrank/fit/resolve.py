@@ -56,22 +56,24 @@ def resolve(
     train_set: RankingDataset,
     valid: Sequence[tuple[str, RankingDataset]] = (),
     collective: Collective = ALONE,
+    init_model: RankingModel | None = None,
 ) -> Plan:
     """Validate options and data, make all choices, and return the plan.
 
     Args:
         valid: names and validation sets, which may include `train_set`.
         collective: workers that train together. A validation set may have no rows on some of them.
+        init_model: the model that `options.init_model` names.
 
     Raises:
         InputError: options or data are invalid.
     """
-    for name, kind in (("checkpoint", Checkpoint), ("init_model", RankingModel)):
-        value = getattr(options, name)
-        if not isinstance(value, kind | None):
-            raise ParameterError(f"{name}={value!r}: expected a {kind.__name__}")
+    if not isinstance(options.checkpoint, Checkpoint | None):
+        raise ParameterError(f"checkpoint={options.checkpoint!r}: expected a Checkpoint(path)")
+    if options.init_model is not None and init_model is None:
+        raise ParameterError("pass init_model as an argument, not in params")
     engine = collective.engine or get_backend(options.backend)
-    init_model = _check_init_model(options.init_model, engine, train_set.feature_names)
+    init_model = _check_init_model(init_model, engine, train_set.feature_names)
     if options.tree_limit is not None:
         check_limit(options.tree_limit, engine)
     # Refuse data sets without rows or features.
