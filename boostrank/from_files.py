@@ -33,8 +33,7 @@ from boostrank.export import TARGETS
 from boostrank.export.writing import split_declared_features
 from boostrank.files.assemble import read_files
 from boostrank.files.store import stream_files
-from boostrank.fit import callbacks
-from boostrank.fit.callbacks import StopRequest
+from boostrank.fit.callbacks import StopRequest, StopWhenAsked
 from boostrank.fit.checkpoint import (
     Checkpoint,
     is_checkpoint,
@@ -43,15 +42,14 @@ from boostrank.fit.checkpoint import (
     save_or_rescue,
 )
 from boostrank.fit.click_gate import count_copies, report_gate
-from boostrank.fit.execute import execute
-from boostrank.fit.folds import FoldSummary
+from boostrank.fit.execute import FoldSummary, execute
 from boostrank.fit.plan import Plan, Training
 from boostrank.fit.resolve import resolve
 from boostrank.fit.settings import as_list, check_options
 from boostrank.metrics import Metric
 from boostrank.model.files import check_ending, sidecar_path
 from boostrank.model.query_columns import WithinQuery
-from boostrank.model.ranking_model import RankingModel
+from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.options import (
     GOOD,
     KEYWORDS,
@@ -172,10 +170,10 @@ def train_files(train: Any, *, observer: Observer | None = None, **options: Any)
     for name, paths in (("train", train), ("valid", options.get("valid"))):
         options[name] = tuple(map(os.fspath, as_list(paths)))
     options.setdefault("quality", None)
-    structs = []
-    for struct in _STRUCTS:
-        names = [name for name in declared(struct) if name in options]
-        structs.append(struct(**{name: options.pop(name) for name in names}))
+    structs: list[Any] = [
+        struct(**{name: value for name, value in options.items() if name in declared(struct)})
+        for struct in _STRUCTS
+    ]
     files, training, reading = structs
     return from_files(files, training, reading, observer or Observer())
 
@@ -198,15 +196,14 @@ def from_files(
         files.cache not in (None, NO_CACHE) or files.route not in ("auto", "memory")
     ):
         raise ParameterError("--folds needs rows in memory; leave out --route and --cache")
-    target = TARGETS.get(files.target) if files.target else None
-    if target is not None:
+    if files.target:
         requested = WithinQuery.of_options(options)
         kinds = "" if requested is None else ",".join(requested.kinds)
         _check_target(files, observer.say, engine=options.backend, within=kinds)
-        most_trees = None if files.cluster else target.most_trees
-        limited = options.within_limit(most_trees)
+        most_trees = TARGETS.get(files.target).most_trees
+        limited = options if files.cluster else options.within_limit(most_trees)
         if limited is not options:
-            observer.say(f"--max-trees {target.most_trees}: the limit of {files.target}")
+            observer.say(f"--max-trees {most_trees}: the limit of {files.target}")
         options = limited
     for alias in declared(TrainOptions)["rounds"].params if options.rounds else ():
         if alias in options.params:
@@ -218,12 +215,11 @@ def from_files(
         if files.model is not None:
             check_ending(files.model)
             check_writable(files.model)
+            reservations.enter_context(reserved(files.model))
+            remove_leftovers(sidecar_path(files.model))
         if files.log:
             taken = [files.model, checkpoint and checkpoint.path]
             check_appendable(files.log, [path for path in taken if path])
-        if files.model is not None:
-            reservations.enter_context(reserved(files.model))
-            remove_leftovers(sidecar_path(files.model))
         if checkpoint is not None:
             reservations.enter_context(checkpoint.reserved())
             if checkpoint.exists and not checkpoint.resume:
@@ -249,20 +245,19 @@ def load_options(options: Fit) -> Fit:
     """Load the objective and the metrics from Python files, parse the gain, and silence the
     engine.
     """
-    options = replace(options, objective=resolve_objective(options.objective))
-    metrics: list[Any] = []
-    for metric in options.metrics:
-        is_file = isinstance(metric, str) and ".py" in metric
-        loaded = load_metric(metric) if is_file else metric
-        metrics.append(loaded)
+    metrics: list[Any] = list(options.metrics)
+    for number, metric in enumerate(metrics):
+        if isinstance(metric, str) and ".py" in metric:
+            metrics[number] = load_metric(metric)
+    params = options.params
     for name in ("objective", "gain"):
-        if name in options.params:
+        if name in params:
             raise ParameterError(f"{name!r} is not a parameter of the engine; use --{name}")
-    params = dict(options.params)
     if "verbose" not in params:
-        params = {"verbosity": -1} | params
+        params = {"verbosity": -1, **params}
+    objective = resolve_objective(options.objective)
     gain = None if options.gain is None else rule_of(options.gain)
-    return replace(options, metrics=tuple(metrics), gain=gain, params=params)
+    return replace(options, objective=objective, metrics=tuple(metrics), gain=gain, params=params)
 
 
 def _use_clicks(
@@ -287,29 +282,22 @@ def _choose_quality(
     files: TrainFilesOptions, options: TrainOptions, say: Callable[[str], None]
 ) -> TrainOptions:
     """Set the quality: "good" by default, or "plain" where folds need more than there is."""
-    requested, quality = options.quality, options.quality or GOOD
-    if not get_backend(options.backend).grows_trees:
-        if requested not in (None, PLAIN):
-            raise ParameterError(
-                f"--quality {requested} is not available: {options.backend} grows no trees. Use"
-                " --quality plain"
-            )
+    quality, backend, reason = options.quality, options.backend, ""
+    if not get_backend(backend).grows_trees:
+        reason = f"{backend} grows no trees"
+        if quality not in (None, PLAIN):
+            raise ParameterError(f"--quality {quality}: {reason}. Use --quality {PLAIN}")
+    elif files.cluster and not options.folds:
+        reason = f"workers stream their rows; --quality {GOOD} trains folds of rows in memory"
+    if quality is None and reason:
         quality = PLAIN
-        if requested is None:
-            say(f"quality {PLAIN}: {options.backend} grows no trees")
-    elif files.cluster and requested is None and not options.folds:
-        quality = PLAIN
-        say(
-            f"quality {PLAIN}: workers stream their rows; --quality {GOOD} trains folds of rows in"
-            " memory"
-        )
-    if options.init_model and quality == GOOD:
-        several = "the default" if requested is None else "--quality good"
+        say(f"quality {PLAIN}: {reason}")
+    if options.init_model and quality in (None, GOOD):
         raise ParameterError(
-            f"--init-model continues a single training, but {several} trains several models; add"
-            " --quality quick or --quality plain"
+            "--init-model continues a single training, but --quality good, the default, trains"
+            " several models; add --quality quick or --quality plain"
         )
-    return replace(options, quality=quality)
+    return replace(options, quality=quality or GOOD)
 
 
 def _check_target(files: TrainFilesOptions, say: Callable[[str], None], **facts: Any) -> None:
@@ -366,16 +354,18 @@ class _LocalTraining:
         observer: Observer,
     ) -> None:
         self._files, self._observer = files, observer
-        expression, loaded = expression_of(options.gain), load_options(options)
+        self._model = None if options.init_model is None else as_model(options.init_model)
         log = [JsonLines(files.log)] if files.log else []
-        stopper = callbacks.StopWhenAsked(observer.request)
-        every = (*(loaded.callbacks or ()), *observer.callbacks, *log, stopper)
-        self._options = replace(loaded, callbacks=every)
+        stopper = StopWhenAsked(observer.request)
+        every = (*(options.callbacks or ()), *observer.callbacks, *log, stopper)
+        self._options = replace(load_options(options), callbacks=every)
         self._settings, self._names = check_options(self._options), name_sets_of_files(files.valid)
         if self._settings.patience and not self._names and not self._options.on_folds:
             raise ParameterError("early stopping needs --valid, or --folds")
-        self._features, self._reading = split_declared_features(files.target, reading, files.train)
-        self._gain = None if expression is None else expression.text
+        self._features, reading = split_declared_features(files.target, reading, files.train)
+        expression = expression_of(options.gain)
+        gain = None if expression is None else expression.text
+        self._reading = replace(reading, keep_names=False, gain=gain)
 
     def run(self) -> RankingModel:
         """Read the files, train, and save the model."""
@@ -384,7 +374,7 @@ class _LocalTraining:
             params = get_backend(options.backend).params.resolve_names(self._settings.params)
             _check_target(files, say, params=params)
         self._load, self._keywords = self._choose_reader()
-        train_set, valid_sets = self._read_clicks() if files.clicks else self._read_sets()
+        train_set, valid_sets = self._read_sets()
         for data in (train_set, *valid_sets):
             if data.on_disk and self._observer.binning is not None:
                 data.features.watch = self._observer.binning
@@ -394,7 +384,7 @@ class _LocalTraining:
         if not watched and not self._options.on_folds:
             watched = [("training", train_set)]
         with contextlib.redirect_stdout(sys.stderr):  # the engines print
-            plan = resolve(options, train_set, watched)
+            plan = resolve(options, train_set, watched, init_model=self._model)
         if self._options.on_folds and not plan.preset.folds and not valid_sets:
             plan = plan.with_trainings(valid=(("training", plan.train_set),))
         if plan.preset.quality != PLAIN:
@@ -409,16 +399,19 @@ class _LocalTraining:
         route = (
             "memory" if options.folds else wanted_route(options.backend, files.route, files.cache)
         )
-        work = {"params": self._settings.params, "folds": self._options.on_folds}
+        work: dict[str, Any] = {
+            "params": self._settings.params,
+            "folds": self._options.on_folds,
+            "init_model": self._model,
+        }
         if files.clicks:
             work["copies"] = count_copies(files.valid)
-        sets, sampling = (list(files.train), *files.valid), self._reading.keywords
+        sets, keywords = (list(files.train), *files.valid), self._reading.keywords
         route, line = choose_route(
-            sets, options, sampling, route=route, limit=files.memory_limit, **work
+            sets, options, keywords, route=route, limit=files.memory_limit, **work
         )
         if line:
             self._observer.say(line)
-        keywords = replace(self._reading, keep_names=False, gain=self._gain).keywords
         keywords["threads"] = options.threads
         if files.target:
             keywords["takes_categories"] = TARGETS.get(files.target).categories
@@ -435,32 +428,27 @@ class _LocalTraining:
         self._observer.has_read(paths, data, time.monotonic() - started)
         return data
 
-    def _say_constant(self, data: RankingDataset) -> None:
-        names = data.constant_features()
-        if names:
-            line = f"{len(names)} of {data.n_features} features are constant: {list_names(names)}"
-            self._observer.say(line)
-
     def _read_sets(self) -> tuple[RankingDataset, list[RankingDataset]]:
-        """Return the training set and the validation sets."""
-        train_set = self._read(self._files.train)
-        self._say_constant(train_set)
-        return train_set, [self._read([path], like=train_set) for path in self._files.valid]
-
-    def _read_clicks(self) -> tuple[RankingDataset, list[RankingDataset]]:
-        """Return data sets with gains of clicks, and report whether debiasing helps."""
-        files, say = self._files, self._observer.say
-        data = self._read(files.train)
-        clicks = Clicks.read(files.train[0], data, files.propensities, say)
-        prior = PRIOR if files.click_prior is None else files.click_prior
-        clicked = ClickTraining(clicks, prior, say)
-        train_set = clicked.train_set
-        self._say_constant(train_set)
+        """Return the training set and the validation sets. With clicks, labels become gains, and a
+        line says whether debiasing helps.
+        """
+        files, say, clicked = self._files, self._observer.say, None
+        train_set = self._read(files.train)
+        if files.clicks:
+            clicks = Clicks.read(files.train[0], train_set, files.propensities, say)
+            prior = PRIOR if files.click_prior is None else files.click_prior
+            clicked = ClickTraining(clicks, prior, say)
+            train_set = clicked.train_set
+        names = train_set.constant_features()
+        if names:
+            count = f"{len(names)} of {train_set.n_features} features are constant"
+            say(f"{count}: {list_names(names)}")
         sets = [self._read([path], like=train_set) for path in files.valid]
-        pairs = zip(files.valid, sets, strict=True)
-        sets = [clicked.label(path, data, self._options.on_folds) for path, data in pairs]
-        estimated = files.propensities is None
-        report_gate(clicked, self._options, self._settings.rounds, estimated=estimated)
+        if clicked is not None:
+            pairs = zip(files.valid, sets, strict=True)
+            sets = [clicked.label(path, data, self._options.on_folds) for path, data in pairs]
+            estimated = files.propensities is None
+            report_gate(clicked, self._options, self._settings.rounds, estimated=estimated)
         return train_set, sets
 
     def _check_plan(self, plan: Plan) -> None:
@@ -482,31 +470,25 @@ class _LocalTraining:
         files, observer, checkpoint = self._files, self._observer, plan.options.checkpoint
         request = observer.request
         names = [training.name for training in plan.trainings] if plan.preset.folds else []
-        stops = bool(plan.preset.patience or plan.settings.patience)
+        stops = plan.settings.patience > 0
 
         def fold_ended(fold: int, training: Training, model: RankingModel) -> bool:
             observer.fold_ended(FoldSummary.of_model(fold, training, model))
             return not request.pending
 
         with observer.training(self._settings.headline, names, stops):
-            with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as rescue:
-                if files.model is not None:
-                    rescue.enter_context(keeping_rounds(files.model))
+            with contextlib.redirect_stdout(sys.stderr), keeping_rounds(files.model):
                 model = execute(plan, fold_ended)
             observer.saving()
             if files.model is not None:
                 save_or_rescue(model, files.model, checkpoint)
-            folds = model.info.folds
-            request.stopped = request.stopped or (
-                folds is not None and len(folds["rounds"]) < len(names)
-            )
+            if model.info.folds is not None and len(model.info.folds["rounds"]) < len(names):
+                request.stopped = True
             if checkpoint and not request.stopped:
                 checkpoint.remove()
         # Tell what became of the checkpoint.
         if checkpoint and checkpoint.resumed_at:
             observer.say(f"resumed after round {checkpoint.resumed_at}")
-        if checkpoint and checkpoint.failures:
-            observer.say(f"{checkpoint.failures} checkpoints could not be written")
         if checkpoint and request.stopped:
             words = "there is no checkpoint to resume from"
             if checkpoint.holds is not None:
@@ -534,12 +516,10 @@ def _train_on_cluster(
     so_far = None
     if files.model is not None and not options.on_folds:
         so_far = Checkpoint(f"{files.model}.so-far", every=files.checkpoint_every)
-    elif files.checkpoint_every and options.on_folds:
-        raise ParameterError(
-            "folds on a cluster write no checkpoints; leave out --checkpoint-every"
-        )
     elif files.checkpoint_every:
-        raise ParameterError("checkpoint_every needs model: checkpoints are written next to it")
+        raise ParameterError(
+            "on a cluster, --checkpoint-every needs --model, and a single training: leave it out"
+        )
     request = observer.request
     with observer.training(settings.headline, [], options.on_folds):
         with contextlib.redirect_stdout(sys.stderr):
@@ -551,7 +531,7 @@ def _train_on_cluster(
                 [[path] for path in files.valid],
                 name_sets_of_files(files.valid),
                 **{name: value for name, value in changed.items() if name in KEYWORDS},
-                callbacks=[*user_callbacks, *observer.callbacks, callbacks.StopWhenAsked(request)],
+                callbacks=[*user_callbacks, *observer.callbacks, StopWhenAsked(request)],
                 **reading.keywords,
                 checkpoint=so_far,
                 tell=observer.say,

@@ -85,18 +85,11 @@ class Option:
         """A description of the allowed values, such as "at least 1", "0 to 1" or "stop, keep,
         missing".
         """
-        if self.choices:
-            return ", ".join(self.choices)
-        low = "" if self.ge is None else f"at least {self.ge:g}"
-        if self.gt is not None:
-            low = f"above {self.gt:g}"
-        if self.le is None:
-            return low or "any number"
-        return (
-            f"{self.ge:g} to {self.le:g}"
-            if self.ge is not None
-            else ", ".join([low, f"at most {self.le:g}"])
-        )
+        if self.ge is not None and self.le is not None:
+            return f"{self.ge:g} to {self.le:g}"
+        words = (("at least", self.ge), ("above", self.gt), ("at most", self.le))
+        bounds = [f"{word} {bound:g}" for word, bound in words if bound is not None]
+        return ", ".join(self.choices or bounds) or "any number"
 
     def is_default(self, value: Any) -> bool:
         """Whether a value is the default. An array never is."""
@@ -123,10 +116,9 @@ class Option:
             raise ParameterError(
                 f"{self.name}={value!r} is not a whole number; allowed: {self.range}"
             )
-        too_low = (self.ge is not None and number < self.ge) or (
-            self.gt is not None and number <= self.gt
-        )
-        if not math.isfinite(number) or too_low or (self.le is not None and number > self.le):
+        is_low = self.ge is not None and number < self.ge
+        is_low = is_low or (self.gt is not None and number <= self.gt)
+        if not math.isfinite(number) or is_low or (self.le is not None and number > self.le):
             raise ParameterError(f"{self.name}={value!r} is out of range; allowed: {self.range}")
 
 
@@ -219,10 +211,7 @@ def takes_options(options: Iterable[Option], *, alone: bool = True) -> Callable[
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
-        parameters, others = list[inspect.Parameter](), list[inspect.Parameter]()
-        for parameter in signature.parameters.values():
-            is_open = parameter.kind is inspect.Parameter.VAR_KEYWORD
-            (others if is_open else parameters).append(parameter)
+        *parameters, others = signature.parameters.values()  # **options comes last
         parameters += [keyword for keyword in keywords if keyword.name not in signature.parameters]
         names = {parameter.name for parameter in parameters}
 
@@ -236,7 +225,7 @@ def takes_options(options: Iterable[Option], *, alone: bool = True) -> Callable[
                     )
             return function(*args, **options)
 
-        parameters += [] if alone else others
+        parameters += [] if alone else [others]
         vars(checked)["__signature__"] = signature.replace(parameters=parameters)
         return cast(F, checked)
 
@@ -257,16 +246,12 @@ class Options:
     def __init_subclass__(cls, *, group: str = "Options") -> None:
         cls.GROUP = group
         for name, kind in inspect.get_annotations(cls).items():
-            field = vars(cls).get(name)
-            if (
-                isinstance(field, dataclasses.Field)
-                and field.default is None
-                and not kind.endswith("None")
-            ):
-                if kind == "bool":
-                    field.default = False
-                elif kind.startswith("tuple"):
-                    field.default = ()
+            field: Any = vars(cls).get(name)
+            has_default = getattr(field, "default", ()) is not None or kind.endswith("None")
+            if not has_default and kind == "bool":
+                field.default = False
+            elif not has_default and kind.startswith("tuple"):
+                field.default = ()
         dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
@@ -275,19 +260,17 @@ class Options:
             option.check(value)
             if option.kind == "int" and value is not None:
                 object.__setattr__(self, name, int(value))
-        for message in contradictions(
-            declared(type(self)), self.changed, lambda option: option.name
-        ):
+        options = declared(type(self))
+        for message in contradictions(options, self.changed, lambda option: option.name):
             raise ParameterError(message)
 
     @property
     def changed(self) -> dict[str, Any]:
         """The options that differ from their defaults."""
-        values = {name: getattr(self, name) for name in declared(type(self))}
+        options = declared(type(self)).items()
+        values = {name: getattr(self, name) for name, _ in options}
         return {
-            name: value
-            for name, value in values.items()
-            if not declared(type(self))[name].is_default(value)
+            name: values[name] for name, option in options if not option.is_default(values[name])
         }
 
 
@@ -364,13 +347,12 @@ def parse_label_map(label_map: Mapping[float, float] | str) -> dict[float, float
         raise ParameterError(
             f"label_map={label_map!r}: pass old=new pairs, such as --label-map=-1=0,2=1"
         ) from None
-    if not all(math.isfinite(number) for pair in numbers for number in pair) or len(
-        dict(numbers)
-    ) < len(numbers):
+    mapped = dict(numbers)
+    if not all(map(math.isfinite, (*mapped, *mapped.values()))) or len(mapped) < len(numbers):
         raise ParameterError(
             f"label_map={label_map!r}: labels must be finite numbers, each of which is mapped once"
         )
-    return dict(numbers)
+    return mapped
 
 
 CONVENTIONS = ("default", "lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor", "mslr")
@@ -934,11 +916,8 @@ class ReadOptions(Options, group="Reading"):
             raise ParameterError(
                 f"n_features={self.n_features!r} is out of range; allowed: 1 to max_feature + 1"
             )
-        tokens = (
-            (self.missing_tokens,)
-            if isinstance(self.missing_tokens, str)
-            else tuple(self.missing_tokens)
-        )
+        tokens = self.missing_tokens
+        tokens = (tokens,) if isinstance(tokens, str) else tuple(tokens)
         for token in tokens:
             if not token or any(c.isspace() or c in "#:" or not c.isprintable() for c in token):
                 raise ParameterError(

@@ -22,7 +22,7 @@ from boostrank.engines import ENGINES
 from boostrank.files import blocks as slots
 from boostrank.files.source import AnySource, File, Source, expand, open_files, size_of
 from boostrank.model.query_columns import WithinQuery
-from boostrank.model.ranking_model import as_model
+from boostrank.model.ranking_model import RankingModel
 from boostrank.options import NO_CACHE, TrainOptions
 
 SAMPLE_BYTES = 12 << 20
@@ -31,7 +31,6 @@ _CHUNK_BYTES = 1 << 20
 _MOST_FILES = 3
 _LEAVES = ("num_leaves", "num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes")
 _BINS = ("max_bin", "max_bins")
-_SHARES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 # Bytes.
 _PROGRAM = 300e6  # the process after imports, with compiled kernels
@@ -87,12 +86,10 @@ class Survey:
     @property
     def float_bytes(self) -> float:
         """The size of the features in memory in bytes, dense or CSR."""
-        rows = self.rows or 0
-        return (
-            rows * (8.0 * self.nonzero * self.features + 8)
-            if self.is_sparse
-            else 4.0 * rows * self.features
-        )
+        row_bytes = 4.0 * self.features
+        if self.is_sparse:
+            row_bytes = 8.0 * self.nonzero * self.features + 8
+        return (self.rows or 0) * row_bytes
 
     @property
     def cells(self) -> float:
@@ -105,22 +102,20 @@ class Survey:
         """Return the survey with additional within-query columns, whose values are rarely 0."""
         columns = self.features + added
         nonzero = (self.nonzero * self.features + added) / max(1, columns)
-        is_dense = not self.is_sparse or added >= self.features
-        used = self.used + added
-        present = 1.0 if is_dense else self.present
-        return replace(self, features=columns, used=used, present=present, nonzero=nonzero)
+        is_sparse = self.is_sparse and added < self.features
+        present = self.present if is_sparse else 1.0
+        return replace(
+            self, features=columns, used=self.used + added, present=present, nonzero=nonzero
+        )
 
     @property
     def row_words(self) -> str:
         """A description of the exact or approximate number of rows."""
-        rows = self.rows
-        if rows is None:
+        if self.rows is None:
             return "an unknown number of rows"
-        return (
-            f"{rows:,} rows"
-            if self.exact
-            else f"about {round(rows, min(0, 3 - len(str(rows)))):,} rows"
-        )
+        if self.exact:
+            return f"{self.rows:,} rows"
+        return f"about {round(self.rows, min(0, 3 - len(str(self.rows)))):,} rows"
 
 
 def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey:
@@ -147,10 +142,10 @@ def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey
             sample.take(opened, opened.first, most)
             base = opened.base
     if not sample.rows:
-        rows = (
-            "labels, query ids and numbers" if spec.is_table else "`label qid:ID number:value ...`"
-        )
-        raise DataError(f"{files[0]}: no row of the sample can be read as {rows}")
+        form = "`label qid:ID number:value ...`"
+        if spec.is_table:
+            form = "labels, query ids and numbers"
+        raise DataError(f"{files[0]}: no row of the sample can be read as {form}")
     if base is None:
         base = int(not sample.has_zero)
     return sample.survey(disk, base)
@@ -163,13 +158,13 @@ def is_pipe(source: AnySource) -> bool:
 
 def _sampled(sizes: Sequence[int | None]) -> dict[int, float]:
     """Return the number of bytes to read from the beginning of each sampled file."""
-    totals = [size or 0 for size in sizes]
     if None in sizes:
         return {sizes.index(None): SAMPLE_BYTES}
-    if sum(totals) <= SAMPLE_BYTES:
+    ends = np.cumsum([size or 0 for size in sizes])
+    if ends[-1] <= SAMPLE_BYTES:
         return dict.fromkeys(range(len(sizes)), SAMPLE_BYTES)
-    places = np.linspace(0, sum(totals), _MOST_FILES, endpoint=False)
-    files = np.unique(np.searchsorted(np.cumsum(totals), places, side="right")).tolist()
+    starts = np.linspace(0, ends[-1], _MOST_FILES, endpoint=False)
+    files = np.unique(np.searchsorted(ends, starts, side="right")).tolist()
     return dict.fromkeys(files, SAMPLE_BYTES / len(files))
 
 
@@ -177,11 +172,10 @@ class _Sample:
     """Totals of the chunks that were parsed."""
 
     def __init__(self) -> None:
-        self.rows = self._refused = self._text = self._cells = self._nonzero = self._top = (
-            self._known_rows
-        ) = 0
+        self.rows, self.has_zero, self._exact = 0, False, True
+        self._refused = self._text = self._cells = self._nonzero = self._top = 0
+        self._known_rows = 0
         self._disk = self._unpacked = 0.0
-        self.has_zero, self._exact = False, True
         self._used: set[int] = set()
 
     def take(self, source: Source, file: File, most: float) -> None:
@@ -218,21 +212,20 @@ class _Sample:
             block = source.parse(file, load)
         except slots.UnreadableLine as error:
             raise FileFormatError(error.args[0].reason, file=file.name) from None
+        counts, values = block.counts.tolist(), block.dense
         self._text += block.size
-        self._refused += int(block.counts[slots.BAD_ROWS])
+        self._refused += counts[slots.BAD_ROWS]
         if block.n_rows:
             self.rows += block.n_rows
-            self.has_zero |= bool(block.counts[slots.ZERO_LINE])
-            self._top = max(self._top, int(block.counts[slots.TOP_ID]))
-            self._cells += int(block.counts[slots.CELLS])
-            dense = block.dense
-            if dense is None:
+            self.has_zero |= bool(counts[slots.ZERO_LINE])
+            self._top = max(self._top, counts[slots.TOP_ID])
+            self._cells += counts[slots.CELLS]
+            if values is None:
                 _, columns, values = block.cells()
-                self._nonzero += int(np.count_nonzero(values))
                 self._used.update(np.unique(columns).tolist())
             else:
-                self._nonzero += int(np.count_nonzero(dense))
-                self._used.update(range(dense.shape[1]))
+                self._used.update(range(values.shape[1]))
+            self._nonzero += int(np.count_nonzero(values))
         return block.size
 
     def survey(self, disk: int | None, base: int) -> Survey:
@@ -297,17 +290,16 @@ class Work:
         """The maximum number of leaves a tree: a parameter, 2^max_depth (at most 2^20), or 31."""
         depth = int(self.params.get("max_depth", 0) or 0)
         default = min(2**depth, 2**20) if depth > 0 else 31
-        return int(
-            next(
-                (self.params[name] for name in _LEAVES if self.params.get(name) is not None),
-                default,
-            )
-        )
+        return self._parameter(_LEAVES, default)
 
     @property
     def max_bin(self) -> int:
         """The maximum number of bins of a feature: a parameter, or 255."""
-        return int(next((self.params[name] for name in _BINS if name in self.params), 255))
+        return self._parameter(_BINS, 255)
+
+    def _parameter(self, names: Sequence[str], default: int) -> int:
+        values = [self.params.get(name) for name in names]
+        return int(next((value for value in values if value is not None), default))
 
 
 @dataclass(frozen=True)
@@ -340,48 +332,32 @@ def make_plan(
         limit: limit on anonymous memory in bytes, or None for the free memory, with `auto` at most
             half for floats.
     """
-    engines = [engine for engine in ENGINES if engine == backend or find_spec(engine) is not None]
     routes = tuple(
         Route(engine, name, peak_of(engine, name, work))
-        for engine in engines
+        for engine in ENGINES
+        if engine == backend or find_spec(engine) is not None
         for name in ENGINES[engine].routes
     )
-    candidates = [
-        candidate
-        for candidate in routes
-        if candidate.backend == backend
-        and candidate.name != "again"
-        and route in ("auto", candidate.name)
-    ]
+    names = [name for name in ENGINES[backend].routes if name != "again"]
+    if route != "auto":
+        names = [route]
+    candidates = [each for each in routes if each.backend == backend and each.name in names]
     bound = free_memory() if limit is None else limit
     if math.isinf(candidates[0].peak):
         candidate = candidates[0] if limit is None else candidates[-1]
         return Plan(routes, candidate, "its memory is unknown", bound)
-    # Floats in memory leave half of the free memory to other programs. Streamed rows need little.
-    halved = limit is None and route == "auto"
-    shares = {
-        candidate: 0.5 if halved and candidate.name == "memory" else 1.0 for candidate in candidates
-    }
-    chosen = next(
-        (candidate for candidate in candidates if candidate.peak <= shares[candidate] * bound), None
-    )
-    if chosen is None:
-        return Plan(
-            routes,
-            None,
-            "",
-            bound,
-            _refusal(candidates, routes, work, bound, limited=limit is not None),
-        )
-    room = (
-        f"the {size_words(bound)} that are free"
-        if limit is None
-        else f"the limit of {size_words(bound)}"
-    )
-    why = f"it fits in {'half of ' if shares[chosen] < 1 else ''}{room}"
-    if chosen is not candidates[0]:
-        why += f"; {candidates[0].words} would take {size_words(candidates[0].peak)}"
-    return Plan(routes, chosen, why, bound)
+    size = "the " + size_words(bound)
+    memory = f"{size} that are free" if limit is None else f"the limit of {size_words(bound)}"
+    for candidate in candidates:
+        # Floats leave half of the free memory to other programs. Streamed rows need little.
+        is_halved = limit is None and route == "auto" and candidate.name == "memory"
+        if candidate.peak <= (bound / 2 if is_halved else bound):
+            why = "it fits in " + ("half of " * is_halved) + memory
+            if candidate is not candidates[0]:
+                why += f"; {candidates[0].words} would take {size_words(candidates[0].peak)}"
+            return Plan(routes, candidate, why, bound)
+    refusal = _refusal(candidates, routes, bound, limited=limit is not None)
+    return Plan(routes, None, "", bound, refusal)
 
 
 def peak_of(backend: str, route: str, work: Work) -> float:
@@ -389,13 +365,11 @@ def peak_of(backend: str, route: str, work: Work) -> float:
     are unknown.
     """
     read = (work.train, *work.valid)
-    if backend not in ("lightgbm", "xgboost", "linear") or any(
-        survey.rows is None for survey in read
-    ):
+    is_known = backend in ("lightgbm", "xgboost", "linear")
+    if not is_known or any(survey.rows is None for survey in read):
         return math.inf
-    train, *valid = data = [
-        survey.with_columns(work.added) if work.added else survey for survey in read
-    ]
+    data = [survey.with_columns(work.added) if work.added else survey for survey in read]
+    train, *valid = data
     rows, columns, values = train.rows or 0, train.used, train.nonzero * train.features
     floats, in_memory = sum(survey.float_bytes for survey in data), 0.0
     if route == "memory":
@@ -431,26 +405,19 @@ def peak_of(backend: str, route: str, work: Work) -> float:
 
 
 def _refusal(
-    candidates: Sequence[Route], routes: Sequence[Route], work: Work, bound: float, *, limited: bool
+    candidates: Sequence[Route], routes: Sequence[Route], bound: float, *, limited: bool
 ) -> str:
     """Return a message with the required memory and the first change that would fit."""
     least = min(candidates, key=lambda route: route.peak)
-    name = (
-        f"--memory-limit is {size_words(bound)}"
-        if limited
-        else f"only {size_words(bound)} are free"
-    )
-    words = f"training would take about {size_words(least.peak)} ({least.options}), and {name}"
+    memory = f"only {size_words(bound)} are free"
+    if limited:
+        memory = f"--memory-limit is {size_words(bound)}"
+    words = f"training would take about {size_words(least.peak)} ({least.options}), and {memory}"
     other = next((route for route in routes if route.name != "again" and route.peak <= bound), None)
     if other is not None:
         return f"{words}: {other.options} would take about {size_words(other.peak)}"
-    for share in _SHARES:
-        train = replace(work.train, rows=round((work.train.rows or 0) * share))
-        peak = peak_of(least.backend, least.name, replace(work, train=train))
-        if peak <= bound:
-            part = f"a part of the queries (boostrank data sample --queries {100 * share:g}%)"
-            return f"{words}: {part} would take about {size_words(peak)} with {least.options}"
-    return f"{words}: no route fits, because the program alone takes about {size_words(_PROGRAM)}"
+    part = "a part of the queries (boostrank data sample --queries 10%)"
+    return f"{words}: try {part}; the program alone takes about {size_words(_PROGRAM)}"
 
 
 def wanted_route(backend: str, route: str, cache: str | None) -> str:
@@ -459,10 +426,8 @@ def wanted_route(backend: str, route: str, cache: str | None) -> str:
     Raises:
         InputError: the engine does not have the route, or the route does not use a cache.
     """
-    routes, kept = (
-        ENGINES[backend].routes if backend in ENGINES else ("memory",),
-        cache not in (None, NO_CACHE),
-    )
+    routes = ENGINES[backend].routes if backend in ENGINES else ("memory",)
+    kept = cache not in (None, NO_CACHE)
     if routes == ("memory",):
         if kept or route not in ("auto", "memory"):
             raise InputError(
@@ -483,6 +448,7 @@ def choose_route(
     *,
     route: str,
     limit: int | None,
+    init_model: RankingModel | None = None,
     **work: Any,
 ) -> tuple[str, str]:
     """Return the route for a training, and a line about its memory.
@@ -491,6 +457,7 @@ def choose_route(
         files: the training set and the validation sets.
         reading: options of `survey`.
         route, limit: as for `make_plan`.
+        init_model: the model to continue, if any.
         work: fields of `Work`: params, folds, copies.
 
     Raises:
@@ -498,42 +465,31 @@ def choose_route(
     """
     if any(map(is_pipe, files)):
         if route == "auto":
-            route = (
-                "memory"
-                if limit is None
-                else [n for n in ENGINES[options.backend].routes if n != "again"][-1]
-            )
-        return (
-            route,
-            f"plan: --route {route}; its memory is unknown, because the size of a pipe is unknown",
-        )
+            names = [name for name in ENGINES[options.backend].routes if name != "again"]
+            route = "memory" if limit is None else names[-1]
+        line = f"plan: --route {route}; its memory is unknown, because the size of a pipe is"
+        return route, f"{line} unknown"
     try:
-        train, *valid = [survey(source, **reading) for source in files]
-        refused = reading.get("on_bad_line", "stop") == "stop" and any(
-            sampled.refused_rows for sampled in (train, *valid)
-        )
+        train, *valid = surveys = [survey(source, **reading) for source in files]
+        is_strict = reading.get("on_bad_line", "stop") == "stop"
+        is_refused = is_strict and any(sampled.refused_rows for sampled in surveys)
     except DataError:
-        refused = True
-    if refused:  # the reader will report the place
+        is_refused = True
+    if is_refused:  # the reader will report the place
         return ("memory" if route == "auto" else route), ""
     added = 0
     within = WithinQuery.of_options(options)
     if within is not None:
         added = len(within.kinds) * (train.features if within.of is None else len(within.of))
-    elif options.init_model:
-        model = as_model(options.init_model)
-        added = len(model.column_names) - model.n_features
-    plan = make_plan(
-        Work(train=train, valid=valid, added=added, **work),
-        backend=options.backend,
-        route=route,
-        limit=limit,
-    )
+    elif init_model is not None:
+        added = len(init_model.column_names) - init_model.n_features
+    training = Work(train=train, valid=valid, added=added, **work)
+    plan = make_plan(training, backend=options.backend, route=route, limit=limit)
     chosen = plan.check()
     if math.isinf(chosen.peak):
         return chosen.name, f"plan: {chosen.words}; the memory of {options.backend} is not measured"
-    return chosen.name, (
-        f"plan: {train.row_words} x {train.features:,} features"
-        f"{f' and {added:,} columns within queries' if added else ''}, {chosen.words}: "
-        f"{size_words(chosen.peak)} ({plan.why})"
-    )
+    shape = f"{train.row_words} x {train.features:,} features"
+    if added:
+        shape += f" and {added:,} columns within queries"
+    memory = f"{size_words(chosen.peak)} ({plan.why})"
+    return chosen.name, f"plan: {shape}, {chosen.words}: {memory}"

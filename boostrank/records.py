@@ -29,6 +29,9 @@ Count = Annotated[int, Meta(ge=0)]
 History = dict[str, dict[str, list[float | None]]]
 """Data set -> metric -> value in each round, with null for NaN and infinity."""
 
+Record = dict[str, Any]
+"""JSON data by name."""
+
 SCHEMA_VERSION = 2
 READABLE_SINCE = "0.2.0"
 """The first boostrank version that reads `SCHEMA_VERSION`, which older versions name in an error.
@@ -54,7 +57,7 @@ class DataRecord(TypedDict, total=False):
     absent: str | None
     files: list[str]
     index_base: int | None
-    reader: dict[str, Any]
+    reader: Record
     features: Count
     feature_names: list[str]
     fingerprint: str | None
@@ -89,8 +92,8 @@ class FoldsRecord(TypedDict, total=False):
     metric: str | None
     rounds: list[Count]
     members: list[str]
-    held_out: dict[str, dict[str, Any]]
-    valid: list[dict[str, Any]]
+    held_out: dict[str, Record]
+    valid: list[Record]
 
 
 class WithinRecord(TypedDict):
@@ -155,15 +158,15 @@ class ModelInfo(
     """
 
     backend: str | None = None
-    objective: dict[str, Any] | None = None
+    objective: Record | None = None
     metrics: list[Any] | None = None
-    conventions: dict[str, Any] | None = None
-    parameters: dict[str, Any] | None = None
+    conventions: Record | None = None
+    parameters: Record | None = None
     training: TrainingRecord | None = None
     data: DataRecord | None = None
-    versions: dict[str, Any] | None = None
-    start: dict[str, Any] | None = None
-    averaged: list[dict[str, Any]] | None = None
+    versions: Record | None = None
+    start: Record | None = None
+    averaged: list[Record] | None = None
     folds: FoldsRecord | None = None
     within_query: WithinRecord | None = None
     renewed: RenewalRecord | None = None
@@ -220,7 +223,7 @@ class ModelInfo(
         return (self.data or {}).get("index_base")
 
     @property
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> Record:
         """The table columns that are not features, by `label`, `qid`, `weight` and `drop`."""
         reader = (self.data or {}).get("reader") or {}
         return {name: reader[name] for name in ("label", "qid", "weight", "drop") if name in reader}
@@ -254,7 +257,7 @@ class Previous(Struct, kw_only=True):
 
     body_sha256: str
     body_bytes: Count
-    said: dict[str, Any] | None
+    said: Record | None
 
 
 class Seal(Struct, kw_only=True):
@@ -271,7 +274,7 @@ class Seal(Struct, kw_only=True):
 class CheckpointHeader(Struct, kw_only=True, forbid_unknown_fields=True):
     """The identity and progress of a training, and the sizes of the data that follow."""
 
-    training: dict[str, Any]
+    training: Record
     begin: Count
     rounds: Count
     metrics: list[tuple[str, str, bool]]
@@ -292,7 +295,7 @@ class CacheHeader(Struct, kw_only=True, forbid_unknown_fields=True):
     """The key and the note of a cache entry, and its large file."""
 
     key: Any
-    note: dict[str, Any]
+    note: Record
     big: BigFile | None
 
 
@@ -390,7 +393,7 @@ def from_json(text: str | bytes, *, once: bool = False) -> Any:
     raise ValueError(_TOO_DEEP)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> Record:
     members = dict(pairs)
     if len(members) != len(pairs):
         raise ValueError(

@@ -14,7 +14,7 @@ import boostrank
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.files.writer import write_libsvm
-from boostrank.fit.folds import FoldSummary
+from boostrank.fit.execute import FoldSummary
 from boostrank.fit.resolve import resolve
 from boostrank.fit.run import run
 from boostrank.from_files import Observer

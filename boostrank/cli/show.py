@@ -17,7 +17,7 @@ from boostrank.cli.errors import StopRequest, graceful_stop, say
 from boostrank.reporting.table import Table
 
 if TYPE_CHECKING:
-    from boostrank.fit.folds import FoldSummary
+    from boostrank.fit.execute import FoldSummary
 
 
 def print_table(table: Table, top: int | None = None, remarks: Iterable[str] = ()) -> None:

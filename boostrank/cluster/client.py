@@ -38,10 +38,10 @@ from boostrank.engines.base import CallbackEnv, EvalResult, StopTraining
 from boostrank.files.source import matching
 from boostrank.fit.callbacks import History
 from boostrank.fit.checkpoint import Checkpoint
-from boostrank.fit.folds import FoldSummary
+from boostrank.fit.execute import FoldSummary
 from boostrank.fit.from_data import name_sets, with_params
 from boostrank.fit.resolve import with_objective_of
-from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, pop_param, split_params
+from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, as_list, split_params
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.options import (
     DEFAULT_ROUNDS,
@@ -54,8 +54,8 @@ from boostrank.options import (
 )
 from boostrank.records import ModelInfo
 
-_LAUNCHERS = {kind: f"{kind.title()}Workers" for kind in ("local", "env", "dask", "spark", "ray")}
-"""Mapping from modules in `boostrank.cluster` to the names of their launchers."""
+_LAUNCHERS = ("local", "env", "dask", "spark", "ray")
+"""Modules in `boostrank.cluster` with launchers."""
 _OWN = [
     Option(name=name, help="")
     for name in ("tell", "fold_ended", "worker_timeout", "format", "categorical_feature")
@@ -70,9 +70,8 @@ def launcher_of(workers: Any) -> Launcher:
             raise ParameterError(
                 f"cluster {workers!r}: expected one of {', '.join(_LAUNCHERS)}, as in local:2"
             )
-        workers = getattr(import_module(f"boostrank.cluster.{kind}"), _LAUNCHERS[kind]).from_text(
-            kind, where
-        )
+        module = import_module(f"boostrank.cluster.{kind}")
+        workers = getattr(module, f"{kind.title()}Workers").from_text(kind, where)
     elif type(workers).__module__.startswith("distributed."):
         workers = import_module("boostrank.cluster.dask").DaskWorkers(workers)
     launcher: Launcher = workers
@@ -114,7 +113,7 @@ def train(
               few rounds later;
             * `folds` and `quality`: folds are of the queries of all workers, which read their rows
               into memory;
-            * `fold_ended`: function that is called with a `boostrank.fit.folds.FoldSummary` after
+            * `fold_ended`: function that is called with a `boostrank.fit.execute.FoldSummary` after
               each fold;
             * `tell`: function that is called with a summary of the workers and data before
               training;
@@ -129,14 +128,12 @@ def train(
             query is in two shards, no worker can read a shard, or workers have different versions.
     """
     training = ClusterTraining(params, num_boost_round, **options)
-    paths = _is_path(data) or (isinstance(data, list | tuple) and all(map(_is_path, data)))
-    sets = []
-    if valid is not None:
-        sets = list(valid) if isinstance(valid, list | tuple) else [valid]
+    is_files = all(map(_is_path, as_list(data)))
+    sets = as_list(valid)
     if sets and all(map(_is_path, sets)):
         sets = [sets]
-    if paths:
-        data, sets = _expand(data), [_expand(group) for group in sets]
+    if is_files:
+        data, sets = _expand(as_list(data)), [_expand(as_list(group)) for group in sets]
     pairs = name_sets(sets, valid_names, data)
     if training.settings.patience and not sets and not training.on_folds:
         raise ParameterError("early stopping needs a validation set")
@@ -145,7 +142,7 @@ def train(
         if launcher.rank:
             model: RankingModel = launcher.serve()
             return model
-        return training.run(launcher, data, dict(pairs), frames=not paths)
+        return training.run(launcher, data, dict(pairs), frames=not is_files)
 
 
 def _leave_to_workers(options: TrainOptions, reading: dict[str, Any]) -> TrainOptions:
@@ -153,18 +150,18 @@ def _leave_to_workers(options: TrainOptions, reading: dict[str, Any]) -> TrainOp
     the workers run.
     """
     params, file = dict(options.params), None
-    expression = expression_of(next((params[name] for name in GAIN_NAMES if name in params), None))
-    if expression is not None:
-        pop_param(params, GAIN_NAMES, None)
-        reading["gain"] = expression.text
-    objective = next((params[name] for name in OBJECTIVE_NAMES if name in params), None)
-    if isinstance(objective, str) and objective.endswith(".py"):
-        pop_param(params, OBJECTIVE_NAMES, None)
-        file = ObjectiveFile.read(objective)
+    for name in params.keys() & GAIN_NAMES:
+        expression = expression_of(params[name])
+        if expression is not None:
+            del params[name]
+            reading["gain"] = expression.text
+    for name in params.keys() & OBJECTIVE_NAMES:
+        if isinstance(params[name], str) and params[name].endswith(".py"):
+            file = ObjectiveFile.read(params.pop(name))
     return replace(options, params=params, objective=file)
 
 
-def _check_options_of_cluster(options: TrainOptions, *, on_folds: bool) -> None:
+def _check_options_of_cluster(options: TrainOptions) -> None:
     """Raise ParameterError if an option is not supported on clusters."""
     for name in options.changed:
         if declared(TrainOptions)[name].alone:
@@ -176,7 +173,7 @@ def _check_options_of_cluster(options: TrainOptions, *, on_folds: bool) -> None:
         raise ParameterError(
             "checkpoint must be Checkpoint(path, every=N); to continue, pass init_model, not resume"
         )
-    if on_folds and checkpoint:
+    if options.on_folds and checkpoint:
         raise ParameterError("folds on a cluster write no checkpoints: leave out checkpoint")
 
 
@@ -200,17 +197,20 @@ class ClusterTraining:
         # Refuse what workers cannot do before any of them starts.
         options = _leave_to_workers(options, reading)
         self.on_folds = options.on_folds
-        _check_options_of_cluster(options, on_folds=self.on_folds)
+        _check_options_of_cluster(options)
         self._checkpoint, self._callbacks = options.checkpoint, options.callbacks or ()
-        self._model = None if options.init_model is None else as_model(options.init_model)
-        self._options = replace(options, init_model=self._model, checkpoint=None, callbacks=None)
+        self._model, self._before = None, 0
+        if options.init_model is not None:
+            self._model = as_model(options.init_model)
+            self._before = self._model.best_iteration
+        options = replace(options, init_model=self._model, checkpoint=None, callbacks=None)
+        self._options, self._reading, self._engine = options, reading, get_backend(options.backend)
         self._tell, self._fold_ended, self._timeout = tell, fold_ended, worker_timeout
-        self._reading, self._engine = reading, get_backend(options.backend)
-        local, file = self._options, options.objective
+        file = options.objective
         if file is not None:
-            local = replace(local, objective=load_objective(file.path))
-        flat = with_objective_of(self._model, local.flat())
-        self.settings = split_params(flat, local.rounds or DEFAULT_ROUNDS, self._engine)
+            options = replace(options, objective=load_objective(file.path))
+        flat = with_objective_of(self._model, options.flat())
+        self.settings = split_params(flat, options.rounds or DEFAULT_ROUNDS, self._engine)
         parts = () if self.settings.objective is None else self.settings.objective.parts
         is_custom = not parts and self.settings.native_objective is None
         if is_custom or (file is None and any("source" in part.to_dict() for part in parts)):
@@ -218,7 +218,6 @@ class ClusterTraining:
                 "custom objectives are not supported on clusters; pass a Python file, or train on"
                 " one machine"
             )
-        self._before = 0 if self._model is None else self._model.best_iteration
         self._history, self._saved = History(), 0
         self._history.rounds = self._before
 
@@ -230,26 +229,20 @@ class ClusterTraining:
         """
         started, groups = time.perf_counter(), [data, *sets.values()]
         tables = [dict[str, Any]()] * launcher.size
-        qid: Any = self._reading.get("qid")
-        if frames and qid is None:
-            qid = self._reading["qid"] = _query_column(data)
         # Leave frames of the launcher's own kind to its workers, and cut up other tables.
-        if (
-            frames
-            and launcher.frames
-            and type(data).__module__.partition(".")[0].startswith(launcher.frames)
-        ):
-            launcher.hold(groups, qid)
-        elif frames:
-            tables = by_worker([cut(table, qid, launcher.size) for table in groups])
+        if frames:
+            qid = self._reading["qid"] = self._reading.get("qid") or _query_column(data)
+            if launcher.frames and type(data).__module__.startswith(launcher.frames):
+                launcher.hold(groups, qid)
+            else:
+                tables = by_worker([cut(table, qid, launcher.size) for table in groups])
+            groups = []
         # Reserve the checkpoint before the workers start.
         self._workers = Workers(launcher, self._timeout)
         last: Last = None, "the training was cancelled"
         with contextlib.nullcontext() if self._checkpoint is None else self._checkpoint.reserved():
             try:
                 self._workers.start()
-                if frames:
-                    groups = []
                 task = self._assign_shards(groups, tables, tuple(sets))
                 if self._tell is not None:
                     self._tell(self._inventory)
@@ -273,8 +266,8 @@ class ClusterTraining:
         have.
         """
         workers, reading = self._workers, self._reading
-        everything = [path for group in groups for path in group]
-        reports = workers.work("sizes", [(everything, of_worker) for of_worker in tables])
+        paths = [path for group in groups for path in group]
+        reports = workers.work("sizes", [(paths, of_worker) for of_worker in tables])
         sizes = dict(zip(workers.names, reports, strict=True))
         if not groups:
             kinds = ["training", *(f"validation {i}" for i in range(len(valid_names)))]
@@ -291,13 +284,13 @@ class ClusterTraining:
         taking_part = {name: sizes[name] for name in names}
         validation = [assign_shards(group, taking_part, training) for group in groups[1:]]
         reports = workers.work("read", [(training[name], reading, self.on_folds) for name in names])
-        read = {
-            shard.path: (i, number, shard)
-            for i, shards in enumerate(reports)
-            for number, shard in enumerate(shards)
+        shards = {shard.path: shard for report in reports for shard in report}
+        ranks = {
+            shard.path: (rank, number)
+            for rank, report in enumerate(reports)
+            for number, shard in enumerate(report)
         }
-        order = [read[path] for path in groups[0]]
-        self._shards = [shard for _, _, shard in order]
+        self._shards = [shards[path] for path in groups[0]]
         refuse_shared_queries(self._shards)
         refuse_mixed_weights(self._shards)
         spaces = {shard.path: shard.space for shard in self._shards}
@@ -315,7 +308,7 @@ class ClusterTraining:
             self._shards += validation_shards
         meshes = tuple(workers.info[rank].mesh for rank in workers.ranks)
         every = (self._checkpoint and self._checkpoint.every) or 0
-        return self._options, meshes, valid_names, [(i, number) for i, number, _ in order], every
+        return self._options, meshes, valid_names, [ranks[path] for path in groups[0]], every
 
     def _check_overlap(self, set_name: str, of_set: Sequence[Shard]) -> None:
         """Warn about queries of a validation set that are in the training set, or refuse them."""
@@ -331,13 +324,12 @@ class ClusterTraining:
     @property
     def _inventory(self) -> str:
         workers, shards = [self._workers.info[rank] for rank in self._workers.ranks], self._shards
+        machines, threads = {info.host for info in workers}, sum(info.threads for info in workers)
+        rows, queries = sum(shard.rows for shard in shards), sum(map(count_queries, shards))
         return (
-            f"{count_of(len(workers), 'worker')} with"
-            f" {count_of(sum(info.threads for info in workers), 'thread')} on"
-            f" {count_of(len({info.host for info in workers}), 'machine')}:"
-            f" {count_of(len(shards), 'shard')}, {sum(shard.rows for shard in shards):,} rows,"
-            f" {sum(len(shard.qids) for shard in shards):,} queries, {self._space.n_features:,}"
-            " features"
+            f"{count_of(len(workers), 'worker')} with {count_of(threads, 'thread')} on"
+            f" {count_of(len(machines), 'machine')}: {count_of(len(shards), 'shard')}, {rows:,}"
+            f" rows, {queries:,} queries, {self._space.n_features:,} features"
         )
 
     def _trained(self, task: tuple[Any, ...], started: float) -> RankingModel:
@@ -399,6 +391,7 @@ class ClusterTraining:
             error.model = self._model_of(*completed)
             if self._checkpoint is not None:
                 self._save_so_far(*completed)
+        words = "no worker could return its rounds; write checkpoints to keep them"
         if self._saved:
             words = f"{self._checkpoint.path} contains the first {self._saved} rounds: "
             words += f"continue it for {self._total - self._saved} more"
@@ -407,16 +400,7 @@ class ClusterTraining:
         elif not isinstance(error, WorkerLost):
             return
         elif self.on_folds:
-            words = (
-                "an average over folds is all or nothing; train a single model to keep its rounds"
-            )
-        elif self._history.rounds > self._before:
-            words = (
-                "no worker could return its rounds, so they are lost; write checkpoints to keep"
-                " them"
-            )
-        else:
-            words = "no round was complete, so there is nothing to continue"
+            words = "an average over folds is lost; train a single model to keep its rounds"
         error.args = (f"{error}; {words}",)
 
     def _model_of(self, rounds: int, body: bytes, info: ModelInfo) -> RankingModel:
@@ -441,34 +425,31 @@ class ClusterTraining:
 
     def _of_all(self, info: ModelInfo) -> ModelInfo:
         """Return the first worker's record with the data from all workers."""
-        data = {
-            "files": sorted(shard.path for shard in self._shards),
-            "rows": sum(shard.rows for shard in self._shards),
-            "queries": sum(len(shard.qids) for shard in self._shards),
-            "fingerprint": fingerprint_of([shard.fingerprint for shard in self._shards]),
+        shards, parameters = self._shards, dict(info["parameters"])
+        data = info["data"] | {
+            "files": sorted(shard.path for shard in shards),
+            "rows": sum(shard.rows for shard in shards),
+            "queries": sum(map(count_queries, shards)),
+            "fingerprint": fingerprint_of([shard.fingerprint for shard in shards]),
         }
-        training, parameters = (
-            {**info["training"], "workers": len(self._workers.ranks)},
-            {**info["parameters"]},
-        )
         if self.settings.threads is None:
             parameters.pop("num_threads", None)  # of the first worker
-        return info | {
-            "data": {**info["data"], **data},
-            "training": training,
-            "parameters": parameters,
-        }
+        training = info["training"] | {"workers": len(self._workers.ranks)}
+        return info | {"data": data, "training": training, "parameters": parameters}
 
 
 def _is_path(value: Any) -> bool:
     return isinstance(value, str | os.PathLike)
 
 
-def _expand(patterns: Any) -> list[str]:
+def count_queries(shard: Shard) -> int:
+    """Return the number of queries in a shard."""
+    return len(shard.qids)
+
+
+def _expand(patterns: Sequence[Any]) -> list[str]:
     """Return absolute paths. Workers report patterns without a match as unreadable."""
     paths: list[str] = []
-    if _is_path(patterns):
-        patterns = [patterns]
     for path in map(os.path.abspath, patterns):
         try:
             paths += matching(path)
@@ -494,10 +475,9 @@ def assign_shards(
         sizes: size in bytes of each shard that a worker can read, by worker and path.
         already: shards of another data set that are already assigned, by worker.
     """
-    load = {
-        worker: sum(sizes[worker][path] for path in (already or {}).get(worker, ()))
-        for worker in sizes
-    }
+    load = dict.fromkeys(sizes, 0)
+    for worker, paths in (already or {}).items():
+        load[worker] = sum(sizes[worker][path] for path in paths)
     seen = {
         path: {worker: sizes[worker][path] for worker in sizes if path in sizes[worker]}
         for path in shards
@@ -513,7 +493,7 @@ def assign_shards(
             each = ", ".join(f"{size:,} bytes on {worker}" for worker, size in workers.items())
             raise errors.InputError(f"{path}: {each}. Give different files different names")
     for path in sorted(shards, key=lambda path: -max(seen[path].values())):
-        owner[path] = min(seen[path], key=lambda worker: load[worker])
+        owner[path] = min(seen[path], key=load.__getitem__)
         load[owner[path]] += seen[path][owner[path]]
     return {worker: [path for path in shards if owner[path] == worker] for worker in sizes}
 
@@ -529,13 +509,13 @@ def refuse_shared_queries(shards: Sequence[Shard]) -> None:
     """Refuse queries that are in two shards."""
     qids, owners = _all_ids(shards)
     order = np.argsort(qids, kind="stable")
-    again = np.flatnonzero(qids[order][1:] == qids[order][:-1])
+    qids, owners = qids[order], owners[order]
+    again = np.flatnonzero(qids[1:] == qids[:-1])
     if again.size:
-        first, second = sorted(owners[order[again[0] : again[0] + 2]])
-        more = f", and {again.size - 1:,} more queries are in two shards" if again.size > 1 else ""
+        first, second = sorted(owners[again[0] : again[0] + 2])
         raise DataError(
-            f"query {qids[order[again[0]]]} is in {shards[first].path} and in"
-            f" {shards[second].path}{more}: shards must hold whole queries; split files with"
+            f"query {qids[again[0]]} is in {shards[first].path} and in {shards[second].path}"
+            f" ({again.size:,} such queries): shards must hold whole queries; split files with"
             " `boostrank data shard`"
         )
 

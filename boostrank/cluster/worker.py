@@ -37,8 +37,7 @@ from boostrank.engines.base import LostContact
 from boostrank.files.assemble import read_files
 from boostrank.files.store import stream_files
 from boostrank.fit.callbacks import StopWhenAsked
-from boostrank.fit.execute import execute
-from boostrank.fit.folds import FoldSummary
+from boostrank.fit.execute import FoldSummary, execute
 from boostrank.fit.plan import Collective, Training
 from boostrank.fit.resolve import resolve
 from boostrank.fit.run import package_versions
@@ -80,14 +79,13 @@ class Shard(NamedTuple):
     @classmethod
     def describe(cls, path: str, data: RankingDataset) -> Shard:
         """Return the description of a worker's part of a data set, which `path` names."""
-        weighs = (
-            "documents"
-            if data.document_weights is not None
-            else "queries" * (data.queries.weights is not None)
-        )
-        return cls(
-            path, data.feature_space, data.n_documents, data.queries.qid, data.fingerprint, weighs
-        )
+        queries, weighs = data.queries, ""
+        if data.document_weights is not None:
+            weighs = "documents"
+        elif queries.weights is not None:
+            weighs = "queries"
+        rows, space = data.n_documents, data.feature_space
+        return cls(path, space, rows, queries.qid, data.fingerprint, weighs)
 
 
 class News(NamedTuple):
@@ -168,21 +166,12 @@ class Worker:
 
     def __init__(self, link: Link, key: bytes, threads: int, tables: Mapping[str, Any]) -> None:
         self._link, self._threads, self._tables = link, threads, dict(tables)
-        self.idle, self.last_contact, self.mesh = (
-            threading.Event(),
-            time.monotonic(),
-            Mesh(link.host, key),
-        )
+        self.mesh, self.last_contact, self.stop = Mesh(link.host, key), time.monotonic(), False
+        self.idle, self._telling = threading.Event(), threading.Lock()
         self.idle.set()
-        self.events, self.checkpoints, self._telling = (
-            deque[Any](),
-            deque[Any](maxlen=1),
-            threading.Lock(),
-        )
-        self.stop, self._names, self._space = False, tuple[str, ...](), FeatureSpace(1, 0)
+        self.events, self.checkpoints = deque[Any](), deque[Any](maxlen=1)
+        self._names: Sequence[str] = ()
         self._on_folds = False
-        self._training: list[RankingDataset] = []
-        self._validation: list[list[RankingDataset]] = []
         self._fitting: _Rounds | None = None
 
     def beat(self, stop: bool) -> None:
@@ -219,13 +208,11 @@ class Worker:
             where = "" if isinstance(error, complete) else self._where
             return Result(error=kind(f"{where}{error}"))
         except LostContact as error:
-            return Result(
-                error=errors.TrainingError(str(error).partition("\n")[0] or "lost contact"),
-                secondary=True,
-            )
+            reason = str(error).partition("\n")[0] or "lost contact"
+            return Result(error=errors.TrainingError(reason), secondary=True)
         except Exception as error:
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            reason = f": {lines[0]}" if lines else ""
+            line = str(error).strip().partition("\n")[0]
+            reason = f": {line}" if line else ""
             failure = errors.TrainingError(f"{self._where}{type(error).__name__}{reason}")
             failure.add_note(f"On the worker: {traceback.format_exc()}")
             return Result(error=failure)
@@ -236,20 +223,17 @@ class Worker:
         each table in rows.
         """
         self._tables |= tables
-        sizes = {
-            path: os.path.getsize(path)
-            for path in paths
-            if os.path.isfile(path) and os.access(path, os.R_OK)
-        }
-        return sizes | {name: len(table) for name, table in self._tables.items() if len(table)}
+        sizes = {name: len(table) for name, table in self._tables.items() if len(table)}
+        for path in paths:
+            if os.path.isfile(path) and os.access(path, os.R_OK):
+                sizes[path] = os.path.getsize(path)
+        return sizes
 
     def read(self, paths: Sequence[str], reading: Mapping[str, Any], on_folds: bool) -> list[Shard]:
         """Read and describe this worker's training shards, in memory for folds."""
-        self._names, self._on_folds = tuple(paths), on_folds
+        self._names, self._on_folds = paths, on_folds
         self._training = [self._read(path, reading) for path in paths]
-        return [
-            Shard.describe(path, part) for path, part in zip(paths, self._training, strict=True)
-        ]
+        return list(map(Shard.describe, paths, self._training))
 
     def conform(
         self, space: FeatureSpace, valid: Sequence[Sequence[str]], reading: Mapping[str, Any]
@@ -260,10 +244,8 @@ class Worker:
         self._space, pairs = space, zip(self._names, self._training, strict=True)
         self._training = [self._like(path, part, space, reading) for path, part in pairs]
         self._validation = [[self._read(path, reading, space) for path in paths] for paths in valid]
-        return [
-            list(map(Shard.describe, paths, parts))
-            for paths, parts in zip(valid, self._validation, strict=True)
-        ]
+        pairs_of_sets = zip(valid, self._validation, strict=True)
+        return [list(map(Shard.describe, *pair)) for pair in pairs_of_sets]
 
     def fit(
         self,
@@ -291,14 +273,14 @@ class Worker:
         valid = list(zip(names, sets, strict=True)) or [("training", train_set)]
         with (
             self.mesh.connect_all(rank, meshes) as mesh,
-            workers_of(options.backend).member(mesh) as member,
+            workers_of(options.backend).member(mesh) as engine,
         ):
-            rounds = self._fitting = _Rounds(self, mesh, member, every)
+            rounds = self._fitting = _Rounds(self, mesh, engine, every)
             options = replace(options, callbacks=(rounds, StopWhenAsked(rounds)))
-            collective = Collective(
-                rank, mesh.all_reduce, mesh.share, member, self._training, order
-            )
-            model = execute(resolve(options, train_set, valid, collective), rounds.fold_ended)
+            parts, reduce_all = self._training, mesh.all_reduce
+            collective = Collective(rank, reduce_all, mesh.share, engine, parts, order)
+            plan = resolve(options, train_set, valid, collective, options.init_model)
+            model = execute(plan, rounds.fold_ended)
         return model if rank == 0 else None, zlib.crc32(model.to_bytes()), rounds.stopped, mesh.sent
 
     def _join(self, parts: Sequence[RankingDataset]) -> RankingDataset:
@@ -328,15 +310,12 @@ class Worker:
     ) -> RankingDataset:
         """Convert a shard to the training set's features and categories."""
         if path in self._tables:
-            return part.with_features(
-                space.feature_names, whose="the training data", categories=space.categories
-            )
+            names, categories = space.feature_names, space.categories
+            return part.with_features(names, whose="the training data", categories=categories)
         features = part.feature_space
-        return (
-            part
-            if features == space and features.categories == space.categories
-            else self._read(path, reading, space)
-        )
+        if features == space and features.categories == space.categories:
+            return part
+        return self._read(path, reading, space)
 
     def _read(
         self, path: str, reading: Mapping[str, Any], like: FeatureSpace | None = None
@@ -344,11 +323,11 @@ class Worker:
         if path in self._tables:
             part = RankingDataset.from_frame(self._tables[path], sort=True, **reading)
             return part if like is None else self._like(path, part, like, reading)
-        if (
-            reading.get("regroup") or self._on_folds
-        ):  # rows on disk can neither be reordered nor split
-            return read_files(path, **reading, like=like, threads=self._threads)
-        return stream_files(path, **reading, cache=False, like=like, threads=self._threads)
+        how = {**reading, "like": like, "threads": self._threads}
+        # Rows on disk can neither be reordered nor split.
+        if reading.get("regroup") or self._on_folds:
+            return read_files(path, **how)
+        return stream_files(path, **how, cache=False)
 
 
 @dataclass(eq=False)
@@ -371,12 +350,8 @@ class _Rounds:
 
     def __call__(self, env: Any) -> None:
         self._model, self._done = env.model, env.iteration + 1
-        if (
-            self.mesh.rank == 0
-            and self.every
-            and self._done % self.every == 0
-            and self._done < env.end_iteration
-        ):
+        is_due = self.every and self._done % self.every == 0 and self._done < env.end_iteration
+        if is_due and self.mesh.rank == 0:
             self.worker.checkpoints.append(self.so_far(self._done))
         results = [tuple(result) for result in env.evaluation_result_list or []]
         self.worker.events.append((env.iteration, env.begin_iteration, env.end_iteration, results))

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import json
 import os
 import re
@@ -43,7 +42,7 @@ from boostrank.engines import parse_model
 from boostrank.engines.base import Backend, EvalResult, Resumed, Snapshot
 from boostrank.model.files import read_file
 from boostrank.model.ranking_model import RankingModel
-from boostrank.records import CheckpointHeader, as_record, from_json, jsonable
+from boostrank.records import CheckpointHeader, Record, as_record, from_json, jsonable
 
 _MAGIC = b"boostrank checkpoint "
 _VERSION = 1
@@ -76,7 +75,7 @@ class Checkpoint:
 
     Attributes:
         parts: the checkpoints for the folds, each with its own file.
-        failure: the reason why the last write failed, or an empty string if it succeeded.
+        failure: reason why the last write failed, or an empty string.
 
     Raises:
         InputError: at the start of training, if the file cannot be written or is in use by another
@@ -120,10 +119,9 @@ class Checkpoint:
         self._whole, self._differed = self, False
         self._resumed_at: int | None = None
         self._holds: int | None = None
-        self._failures, self.failure = 0, ""
-        self._reserved = 0
+        self._reserved, self.failure = 0, ""
         self._engine: Backend | None = None
-        self._identity: dict[str, Any] = {}
+        self._identity: Record = {}
         self._results: list[list[Any]] = []
 
     @contextlib.contextmanager
@@ -153,8 +151,7 @@ class Checkpoint:
         """
         self._engine = engine
         self._identity = jsonable({**identity, "stopping": settings_of(callbacks)})
-        self._results, self._resumed_at, self._holds = [], None, None
-        self._failures, self.failure = 0, ""
+        self._results, self._resumed_at, self._holds, self.failure = [], None, None, ""
         if not self.resume:
             return None
         try:
@@ -211,11 +208,9 @@ class Checkpoint:
             self.write(env)
         except TrainingError as error:
             if not self.failure:
-                warn_user(
-                    f"{error}. Training continues, and the next checkpoint may succeed",
-                    TrainingWarning,
-                )
-            self._failures, self.failure = self._failures + 1, str(error)
+                words = f"{error}. Training continues, and the next checkpoint may succeed"
+                warn_user(words, TrainingWarning)
+            self.failure = str(error)
 
     def write(self, env: Any) -> None:
         """Write the current state. Only a callback that runs after this one (`order` above 35) can
@@ -225,30 +220,27 @@ class Checkpoint:
             TrainingError: if the file could not be written. The old file is unchanged.
         """
         assert self._engine is not None, "called outside a training"
-        snapshot = self._engine.snapshot(env.model)
-        metrics = [(name, metric, bool(up)) for name, metric, _, up in self._results[-1]]
-        if any(
-            [(n, m, bool(up)) for n, m, _, up in results] != metrics for results in self._results
-        ):
+        snapshot, rounds = self._engine.snapshot(env.model), int(env.iteration) + 1
+        each_round = [
+            [(name, metric, bool(up)) for name, metric, _, up in results]
+            for results in self._results
+        ]
+        if any(metrics != each_round[-1] for metrics in each_round):
             raise ParameterError("a checkpoint needs the same metrics in every round")
-        values = np.array(
-            [[r[2] for r in results] for results in self._results], dtype="<f8"
-        ).reshape(-1)
-        rounds = int(env.iteration) + 1
+        values = [value for results in self._results for _, _, value, _ in results]
         header = CheckpointHeader(
             training=self._identity,
             begin=int(env.begin_iteration),
             rounds=rounds,
-            metrics=metrics,
+            metrics=each_round[-1],
             model_bytes=len(snapshot.model),
             scores=[int(scores.size) for scores in snapshot.scores],
             scores_sha256=snapshot.scores_sha256,
         )
         # Write header, model, metrics and scores, after the checksum of all of them.
         line = json.dumps(msgspec.to_builtins(header), allow_nan=False).encode() + b"\n"
-        arrays = [np.ascontiguousarray(scores, dtype="<f8") for scores in snapshot.scores]
-        parts = [line, snapshot.model, *(array.tobytes() for array in [values, *arrays])]
-        digest = hashlib.sha256()
+        arrays = [np.asarray(array, "<f8").tobytes() for array in (values, *snapshot.scores)]
+        parts, digest = [line, snapshot.model, *arrays], hashlib.sha256()
         for part in parts:
             digest.update(part)
         with replacing(self.path) as descriptor:
@@ -303,11 +295,6 @@ class Checkpoint:
         """
         return sum(part.holds or 0 for part in self.parts) or self._holds
 
-    @property
-    def failures(self) -> int:
-        """Number of failed writes, over all folds."""
-        return sum(part.failures for part in self.parts) + self._failures
-
 
 def is_checkpoint(path: str) -> bool:
     """Return whether a file begins as a checkpoint does."""
@@ -318,7 +305,7 @@ def is_checkpoint(path: str) -> bool:
         return False
 
 
-def _read(path: str) -> tuple[Resumed, dict[str, Any], int]:
+def _read(path: str) -> tuple[Resumed, Record, int]:
     """Read a checkpoint file and return its state, the training's identity, and the number of
     rounds.
     """
@@ -331,7 +318,7 @@ def _read(path: str) -> tuple[Resumed, dict[str, Any], int]:
         raise ModelError(f"{path}: boostrank did not write this file: {error}") from None
 
 
-def _parse(data: bytes) -> tuple[Resumed, dict[str, Any], int]:
+def _parse(data: bytes) -> tuple[Resumed, Record, int]:
     first, _, after = data[:200].partition(b"\n")
     if not re.fullmatch(rb"%s\d{1,9}" % _MAGIC, first):
         raise ModelError(
@@ -340,10 +327,8 @@ def _parse(data: bytes) -> tuple[Resumed, dict[str, Any], int]:
     if int(first[len(_MAGIC) :]) > _VERSION:
         raise ModelError("a newer boostrank wrote this checkpoint, and only it can resume from it")
     start = len(first) + 1 + _DIGITS + 1
-    if (
-        hashlib.sha256(memoryview(data)[start:]).hexdigest().encode() + b"\n"
-        != after[: _DIGITS + 1]
-    ):
+    digest = hashlib.sha256(memoryview(data)[start:]).hexdigest()
+    if after[: _DIGITS + 1] != digest.encode() + b"\n":
         raise ModelError("the file is truncated or damaged, as its checksum does not match")
     # The header is followed by the model, the metrics and the scores.
     line_end = data.index(b"\n", start)
@@ -351,33 +336,31 @@ def _parse(data: bytes) -> tuple[Resumed, dict[str, Any], int]:
     begin, rounds, metrics = header.begin, header.rounds, header.metrics
     model_end = line_end + 1 + header.model_bytes
     lengths = [(rounds - begin) * len(metrics), *header.scores]
-    if min([begin, rounds - begin, model_end - line_end, *lengths]) < 0 or model_end + 8 * sum(
-        lengths
-    ) != len(data):
+    is_whole = model_end + 8 * sum(lengths) == len(data)
+    if min([rounds - begin, *lengths]) < 0 or not is_whole:
         raise ValueError("the lengths of its parts do not match its size")
     if rounds > model_end - line_end:  # without metrics, no other check bounds the rounds
         raise ValueError(f"too many rounds for the size of the model: {rounds:,}")
     model = data[line_end + 1 : model_end]
     parse_model(model)
-    numbers = np.frombuffer(data, dtype="<f8", count=sum(lengths), offset=model_end).astype(
-        np.float64
-    )
+    numbers = np.frombuffer(data, "<f8", sum(lengths), model_end).astype(np.float64)
     values, *scores = np.split(numbers, np.cumsum(lengths)[:-1])
-    values = values.reshape(rounds - begin, len(metrics))
     results = [
-        [EvalResult(n, m, float(v), up) for (n, m, up), v in zip(metrics, row, strict=True)]
-        for row in values
+        [EvalResult(n, m, v, up) for (n, m, up), v in zip(metrics, row, strict=True)]
+        for row in values.reshape(rounds - begin, len(metrics)).tolist()
     ]
     snapshot = Snapshot(model, tuple(scores), header.scores_sha256)
     return Resumed(snapshot, begin, results), header.training, rounds
 
 
 def _differences(then: Any, now: Any, name: str = "") -> list[str]:
-    if isinstance(then, dict) and isinstance(now, dict):
-        keys = [*then, *(key for key in now if key not in then)]
-        pairs = [(f"{name}.{key}".lstrip("."), then.get(key), now.get(key)) for key in keys]
-        return [words for key, a, b in pairs for words in _differences(a, b, key)]
-    return [] if then == now else [f"{name} {_short(then)} then, {_short(now)} now"]
+    if not (isinstance(then, dict) and isinstance(now, dict)):
+        return [] if then == now else [f"{name} {_short(then)} then, {_short(now)} now"]
+    differences: list[str] = []
+    for key in then | now:
+        path = f"{name}.{key}".lstrip(".")
+        differences += _differences(then.get(key), now.get(key), path)
+    return differences
 
 
 def _short(value: Any) -> str:
@@ -389,21 +372,16 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def settings_of(callbacks: Sequence[Any]) -> list[dict[str, Any]]:
+def settings_of(callbacks: Sequence[Any]) -> list[Record]:
     """Return the callback settings that affect stopping or parameters, as plain data."""
-    settings: list[dict[str, Any]] = []
+    settings: list[Record] = []
     for callback in callbacks:
         inner = getattr(callback, "gated", callback)
-        names = [
-            n
-            for n in ("stopping_rounds", "min_delta", "first_metric_only", "kwargs")
-            if hasattr(inner, n)
-        ]
-        if "stopping_rounds" in names or "kwargs" in names:
-            values = jsonable(
-                {n: getattr(inner, n) for n in names}, other=lambda unknown: type(unknown).__name__
-            )
-            settings.append({"callback": type(inner).__name__, **values})
+        names = ("stopping_rounds", "min_delta", "first_metric_only", "kwargs")
+        values = {name: getattr(inner, name) for name in names if hasattr(inner, name)}
+        if values.keys() & {"stopping_rounds", "kwargs"}:
+            plain = jsonable(values, other=lambda unknown: type(unknown).__name__)
+            settings.append({"callback": type(inner).__name__, **plain})
     return settings
 
 
@@ -417,41 +395,37 @@ def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | No
     try:
         trained.save(path)
     except (TrainingError, MemoryError) as error:
+        words = str(error) or f"{path}: could not be written: out of memory"
         rescued = _rescued(trained, os.path.basename(path))
-        kept = ["It could not be written elsewhere either, so this model is lost"]
-        if rescued is not None:
-            kept = [
-                f"The model was written to {rescued} instead: move it, and"
-                f" {os.path.basename(rescued)}.meta.json"
-            ]
+        if rescued is None:
+            words += ". It could not be written elsewhere either, so this model is lost"
+        else:
+            words += f". The model was written to {rescued} instead: move it and its .meta.json"
         if checkpoint is not None and checkpoint.holds is not None:
-            kept.append(resume_words(checkpoint))
-        reason = str(error) or f"{path}: could not be written: out of memory"
-        raise TrainingError(f"{reason}. {'; '.join(kept)}") from error
+            words += f"; {resume_words(checkpoint)}"
+        raise TrainingError(words) from error
 
 
 @contextlib.contextmanager
-def keeping_rounds(path: str) -> Iterator[None]:
+def keeping_rounds(path: str | None) -> Iterator[None]:
     """If a gradient fails in the block, save a model with the previous rounds next to the model's
-    path.
+    path, if it has one.
     """
     try:
         yield
     except TrainingError as error:
-        if error.model is None:
+        if path is None or error.model is None:
             raise
         rounds, (root, ending) = error.model.num_trees(), os.path.splitext(path)
-        names = (
-            f"{root}-before-the-fault{f'-{number}' * (number > 1)}{ending}"
-            for number in itertools.count(1)
-        )
-        name = next(name for name in names if not os.path.lexists(name))
-        kept = f"The {rounds} trees before it are in {name}"
+        name = f"{root}-before-the-fault{ending}"
+        while os.path.lexists(name):
+            name = f"{os.path.splitext(name)[0]}-2{ending}"
+        words = f"The {rounds} trees before it are in {name}"
         try:
             save_or_rescue(error.model, name)
         except TrainingError as trouble:
-            kept = f"The {rounds} trees before it: {trouble}"
-        raise TrainingError(f"{error}. {kept}") from error
+            words = f"The {rounds} trees before it: {trouble}"
+        raise TrainingError(f"{error}. {words}") from error
 
 
 def _rescued(trained: RankingModel, name: str) -> str | None:

@@ -53,31 +53,28 @@ def report_gate(
         if len(data.queries) < len(clicks.data.queries):
             sampled = f", from a sample of {len(data.queries):,} queries, as the rows stay on disk"
     turns = held_out(len(data.queries))
-    source, count = "queries held out for this", sum(part.size for _, part in turns)
+    source, count = f"queries held out in {len(turns)} turns", sum(part.size for _, part in turns)
     if clicked.validation:
         source, count = "the first --valid file", len(clicked.validation[0].data.queries)
-    elif len(turns) > 1:
-        source = f"queries held out in {FOLDS} turns"
+        turns = turns[:1]
     if count < _FEW:
         say(f"no gate: {count} held-out queries are too few for a comparison")
         return
     plain = {name: value for name, value in options.params.items() if name not in STOPPING_NAMES}
     single = replace(options.single, rounds=min(rounds, _ROUNDS), early_stopping=None, params=plain)
-    judged, independent = [], True
     try:
         with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the main training repeats them
-            for turn in turns[:1] if clicked.validation else turns:
-                judged_turn, is_independent = _judge_turn(
-                    clicked, single, data, log, turn, estimated=estimated
-                )
-                judged.append(judged_turn)
-                independent = independent and is_independent
-            verdict = gate(*judged)
+            judged = [
+                _judge_turn(clicked, single, data, log, turn, estimated=estimated) for turn in turns
+            ]
+            verdict = gate(*(turn for turn, _ in judged))
     except (DataError, NothingToLearn) as error:  # click counts may be constant where gains are not
         say(f"no gate: {error}")
         return
-    judges = "propensities of their own" if independent else "the training propensities"
+    judges = "the training propensities"
+    if all(is_independent for _, is_independent in judged):
+        judges = "propensities of their own"
     say(
         f"debiased against click counts, single trainings, on {source}{sampled}, by {judges}:"
         f" {verdict}"

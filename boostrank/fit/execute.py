@@ -1,18 +1,186 @@
-"""Execution of a plan: a single training or folds, within the limit of trees."""
+"""Execution of a plan: a single training or folds, within the limit of trees.
+
+With folds, each of the K models is stopped early on a different fold of whole queries, so their
+mean is trained on all queries (Breiman 1996, "Bagging predictors"). `make experiment
+NAME=selection` measures the improvement.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import Any
 
+import numpy as np
+
+from boostrank.core.conventions import Gain
+from boostrank.core.errors import (
+    BoostrankError,
+    DataError,
+    DataWarning,
+    ParameterError,
+    warn_user,
+)
+from boostrank.core.queries import QueryIndex
+from boostrank.core.resampling import bootstrap_intervals
+from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.fit.folds import FoldEnded, train_folds
-from boostrank.fit.plan import Plan
+from boostrank.data.rows import Whole
+from boostrank.engines.engine_params import Limits
+from boostrank.fit.plan import ALONE, Collective, Member, Plan, Training
 from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.run import run
-from boostrank.model.averaging import limit_trees
+from boostrank.fit.start.cross_fit import CrossFitted, FoldStarts
+from boostrank.fit.start.ridge import FOLDS
+from boostrank.kernels.driver import AllReduce
+from boostrank.metrics import BoundMetrics
+from boostrank.model.averaging import average, cap_trees, limit_trees, with_price
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import QUICK
+
+
+@dataclass(frozen=True)
+class FoldSummary:
+    """The model of a fold.
+
+    Args:
+        fold: number of the fold, from 0.
+        name: name of the training.
+        rounds: best number of rounds.
+        metrics: each metric on the fold, if it was measured.
+        seconds: wall time of the training.
+    """
+
+    fold: int
+    name: str
+    rounds: int
+    metrics: Mapping[str, float]
+    seconds: float
+
+    @classmethod
+    def of_model(cls, fold: int, training: Training, model: RankingModel) -> FoldSummary:
+        """Summarise a model that was just trained."""
+        assert model.summary is not None
+        metrics = next(iter(model.best_score.values()), {})
+        return cls(fold, training.name, model.best_iteration, metrics, model.summary.seconds)
+
+
+FoldEnded = Callable[[int, Training, RankingModel], bool]
+"""Called after each fold with its number, from 0; returns False to skip the remaining folds."""
+HELD_OUT = "held out"
+"""Name of a fold when it is the validation set."""
+
+
+def number_queries(
+    data: RankingDataset,
+    folds: int,
+    seed: int,
+    counted: BoolArray | None = None,
+    collective: Collective = ALONE,
+) -> Int64Array:
+    """Number the Q queries at random, int64[Q], so that the numbers modulo `folds` are the folds.
+
+    Args:
+        counted: bool[Q], the queries included in the metric. If a fold would have fewer than two of
+            them, they are distributed first, so that each fold gets the same number. With None, all
+            queries are treated alike.
+        collective: workers whose queries are numbered together, from 0.
+    """
+    counts = collective.share(len(data.queries))
+    count, first = sum(counts), sum(counts[: collective.rank])
+    if not 2 <= folds <= count:
+        raise ParameterError(
+            f"folds={folds} must be at least 2 and at most the number of training queries, {count}"
+        )
+    if data.on_disk:
+        raise DataError(
+            "rows on disk cannot be split into folds: read them into memory (--route memory)"
+        )
+    numbers = np.random.default_rng(seed).permutation(count)
+    if counted is not None:
+        counted = np.concatenate(collective.share(counted))
+        if np.bincount(numbers[counted] % folds, minlength=folds).min() < 2:
+            numbers[np.lexsort((numbers, ~counted))] = np.arange(count)
+    return numbers[first : first + counts[collective.rank]]
+
+
+class Folds:
+    """The queries of a data set in folds.
+
+    Args:
+        training: a training on all queries.
+        count: number of folds.
+        seed: seed of the folds.
+        counted: see `number_queries`.
+        shares: whether the trainings share bins and linear starts. Otherwise, each copies its rows.
+
+    Attributes:
+        fold: int64[Q], the fold of each query.
+    """
+
+    def __init__(
+        self,
+        training: Training,
+        count: int,
+        seed: int,
+        counted: BoolArray | None = None,
+        *,
+        shares: bool = True,
+    ) -> None:
+        self._data, self._collective = training.train_set, training.collective
+        numbers = number_queries(self._data, count, seed, counted, self._collective)
+        self.fold, self._part = numbers % count, self._data.take
+        self._fold_starts: FoldStarts | None = None
+        self._starts: dict[Any, CrossFitted] = {}
+        if shares and training.engine.shares_bins and self._collective.is_alone:
+            self._part = Whole(self._data).part
+            # Inner folds are shifted, so that they vary between folds.
+            self._fold_starts = FoldStarts(self.fold, (numbers // count + self.fold) % FOLDS)
+
+    def training(self, training: Training, fold: int, *, measures: bool) -> Training:
+        """Return the training without a fold, which is the validation set if it `measures`."""
+        train_set = self._part(np.flatnonzero(self.fold != fold))
+        valid = ((HELD_OUT, self._part(np.flatnonzero(self.fold == fold))),) if measures else ()
+        collective = self._collective
+        if not collective.is_alone:
+            rows = collective.share(train_set.n_documents)
+            if not all(rows):
+                raise DataError(
+                    f"fold {fold + 1}: a worker has no other queries; use fewer workers, or more"
+                    " folds"
+                )
+            order = [(rank, 0) for rank in range(len(rows))]
+            collective = replace(collective, parts=(train_set,), order=order)
+        part = replace(
+            training, train_set=train_set, valid=valid, measures=measures, collective=collective
+        )
+        if self._fold_starts is None:
+            return part
+        return replace(part, fit_start=partial(self._start, self._fold_starts, fold))
+
+    def held_out(self, fold: int) -> RankingDataset:
+        """Return a copy of the queries in a fold."""
+        return self._data.take(np.flatnonzero(self.fold == fold))
+
+    def rows(self, fold: int) -> BoolArray:
+        """Return a mask of the rows in a fold, bool[N]."""
+        return np.repeat(self.fold == fold, self._data.queries.sizes)
+
+    def _start(
+        self,
+        starts: FoldStarts,
+        fold: int,
+        data: RankingDataset,
+        gain: Gain,
+        threads: int,
+        limits: Limits,
+    ) -> CrossFitted:
+        """Return the linear start that leaves out a fold, cached by gain and limits."""
+        key = fold, gain, data.n_features, limits.direction.tobytes(), limits.unused
+        if key not in self._starts:
+            self._starts[key] = starts.without(fold, data, gain, threads, limits)
+        return self._starts[key]
 
 
 def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
@@ -28,10 +196,158 @@ def _train_once(plan: Plan) -> RankingModel:
     too.
     """
     (training,) = plan.trainings
-    model, sets = run(training), plan.held_out_sets
-    in_memory = not any(data.on_disk for data in (training.train_set, *sets))
-    is_stopped = bool(sets) and training.patience > 0
-    if plan.preset.quality == QUICK and is_stopped and in_memory and training.collective.is_alone:
-        joined = reduce(RankingDataset.join, sets, training.train_set)
+    model, sets = run(training), [plan.train_set, *plan.held_out_sets]
+    renews = plan.preset.quality == QUICK and training.patience > 0 and len(sets) > 1
+    if renews and plan.collective.is_alone and not any(data.on_disk for data in sets):
+        joined = reduce(RankingDataset.join, sets)
         model = renew_leaves(model, replace(training, train_set=joined, valid=()))
     return model if training.tree_limit is None else limit_trees(model, training.tree_limit)
+
+
+def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
+    """Train each member of the preset on the queries outside its fold, and average the models.
+
+    Queries in validation sets are added to the folds. Each model is stopped early on its fold. The
+    seed increases by 1 for each model. Models from different members are scaled by the deviation of
+    their scores within held-out queries before they are averaged. Bins, and the quantiles of linear
+    starts, are computed once from all rows, without their labels.
+
+    Returns:
+        The averaged model. `info["folds"]` contains the members, the number of rounds of each, and
+        each metric over all held-out queries, which were scored by the models trained without them.
+    """
+    first = plan.trainings[0]
+    sets = (plan.train_set, *plan.held_out_sets)
+    data = reduce(RankingDataset.join, sets)
+    bound = _bind(first, data, first.metrics)
+    metric, main, counted = first.main_metric, None, None
+    if metric is not None:
+        main = str(metric)
+    if metric is not None and metric.function is None:
+        per_query = _bind(first, data, [metric]).per_query(np.zeros(data.n_documents))
+        counted = np.isfinite(per_query[str(metric)])
+    folds = Folds(replace(first, train_set=data), plan.preset.folds, plan.seed, counted)
+    measures = bool(first.callbacks or fold_ended or first.feval or first.patience)
+    members: list[Member] = []
+    models: list[RankingModel] = []
+    for fold in range(len(plan.preset.members)):
+        member, training, model = _train_member(plan, folds, fold, members, measures=measures)
+        if not models:
+            # Refuse models that cannot be averaged, such as dart, after the first fold.
+            average([model])
+        members.append(member)
+        models.append(model)
+        if fold_ended is not None and not fold_ended(fold, training, model):
+            break
+    if first.tree_limit is not None:
+        models = cap_trees(models, first.tree_limit)
+    # Score each fold with the model trained without it.
+    scores, deviations = np.zeros(data.n_documents), []
+    for fold, model in enumerate(models):
+        held_out, of_fold = folds.held_out(fold), np.zeros(0)
+        if held_out.n_documents:
+            of_fold = model.predict(held_out, threads=first.threads)
+        scores[folds.rows(fold)] = of_fold
+        deviations.append(_deviation(of_fold, held_out.queries, plan.collective.all_reduce))
+    # Average the models; bring different members to a common scale first.
+    weights = None
+    if any(member != members[0] for member in members):
+        scale = float(np.mean(deviations)) / len(models)
+        weights = [scale / deviation for deviation in deviations]
+    mean = average(models, weights)
+    if first.tree_limit is not None:
+        mean = with_price(mean, first.tree_limit)
+    # Queries without a model are not measured.
+    is_scored = folds.fold < len(models)
+    per_query = {
+        name: np.where(is_scored, values, np.nan)
+        for name, values in bound.per_query(scores).items()
+    }
+    record = {
+        "folds": plan.preset.folds,
+        "metric": main,
+        "rounds": [model.best_iteration for model in models],
+        "members": [member.name for member in members],
+        **_measure(per_query, sets, main, plan.collective),
+    }
+    mean.info |= {"folds": record, "data": data.record}
+    return mean
+
+
+def _train_member(
+    plan: Plan, folds: Folds, fold: int, members: Sequence[Member], *, measures: bool
+) -> tuple[Member, Training, RankingModel]:
+    """Train the member of a fold, or the first member in place of one that fails.
+
+    Args:
+        members: those of the folds before. A member that one of them is does not fail by itself.
+    """
+    member, training = plan.preset.members[fold], plan.trainings[fold]
+    checkpoint = None if training.checkpoint is None else training.checkpoint.of_fold(fold)
+
+    def train(training: Training) -> RankingModel:
+        part = folds.training(training, fold, measures=measures)
+        return run(replace(part, checkpoint=checkpoint))
+
+    try:
+        return member, training, train(training)
+    except BoostrankError as error:
+        first = plan.preset.members[0]
+        if member in (first, *members):
+            raise
+        words = f"fold {fold + 1}: {training.name}: {error}; trained as {first.name} instead"
+        warn_user(words, DataWarning)
+    return first, plan.trainings[0], train(plan.trainings[0])
+
+
+def _bind(training: Training, data: RankingDataset, metrics: Sequence[Any]) -> BoundMetrics:
+    is_partial, conventions = not training.collective.is_alone, training.conventions
+    rows = data.labels, data.queries
+    return BoundMetrics(metrics, *rows, conventions, training.threads, partial=is_partial)
+
+
+def _deviation(scores: Float64Array, queries: QueryIndex, all_reduce: AllReduce) -> float:
+    """Return the root mean square of scores minus the mean score in their query, at least 1e-12.
+
+    Args:
+        scores: float64[n], the scores of this worker's rows, or of all rows.
+        all_reduce: function that sums arrays over all workers.
+    """
+    apart = np.zeros(0)
+    if scores.size:
+        means = np.add.reduceat(scores, queries.ptr[:-1]) / queries.sizes
+        apart = scores - np.repeat(means, queries.sizes)
+    squares, rows = all_reduce(np.array([np.sum(apart * apart), float(apart.size)]))
+    return max(1e-12, float(np.sqrt(squares / rows)))
+
+
+def _measure(
+    per_query: dict[str, Float64Array],
+    sets: Sequence[RankingDataset],
+    metric: str | None,
+    collective: Collective,
+) -> dict[str, Any]:
+    """Return each metric over all held-out queries, and the main one over those of each validation
+    set.
+    """
+    of_set = np.repeat(np.arange(len(sets)), [len(data.queries) for data in sets])
+    weights = np.concatenate([data.queries.each_weight for data in sets])
+    shared = collective.share([*per_query.values(), weights, of_set])
+    *columns, weights, of_set = map(np.concatenate, zip(*shared, strict=True))
+    values = dict(zip(per_query, columns, strict=True))
+    by_set = []
+    if metric is not None:
+        masks = [of_set == number for number in range(1, len(sets))]
+        by_set = [_mean(values[metric][mask], weights[mask]) for mask in masks]
+    return {"held_out": {name: _mean(values[name], weights) for name in values}, "valid": by_set}
+
+
+def _mean(per_query: Float64Array, weights: Float64Array) -> dict[str, Any]:
+    """Return the weighted mean over the included queries and its 95% interval."""
+    counted = np.isfinite(per_query)
+    if not counted.any():
+        return {"value": None, "low": None, "high": None, "queries": 0}
+    values, weights = per_query[counted], weights[counted]
+    low, high = bootstrap_intervals(values[:, None], weights)
+    value = float(weights / weights.sum() @ values)
+    return {"value": value, "low": float(low[0]), "high": float(high[0]), "queries": values.size}

@@ -8,7 +8,7 @@ import functools
 import inspect
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from boostrank.core.errors import (
     TrainingWarning,
     warn_user,
 )
-from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Array, Float32Array, Float64Array
 from boostrank.engines.trees import in_range
@@ -107,14 +106,12 @@ class GuardedGradient:
             return
         moved = False
         if previous.size:
-            largest = max(
-                float(previous.max()), -float(previous.min())
-            )  # avoids copies of up to 10^8 scores
+            # Bounds of the scores, without copies of up to 10^8 of them.
+            largest = max(float(previous.max()), -float(previous.min()))
             step = np.subtract(self._previous, previous, out=previous)
             low, high = float(step.min()), float(step.max())
-            moved = (
-                high - low > 1e-6 * max(high, -low) + 4 * float(np.finfo(step.dtype).eps) * largest
-            )
+            rounding = 4 * float(np.finfo(step.dtype).eps) * largest
+            moved = high - low > 1e-6 * max(high, -low) + rounding
         # With several processes, the queries of one may all lie in a single leaf of a larger tree.
         self._still = 0 if self._all_reduce(np.array([float(moved)]))[0] else self._still + 1
         if self._still == _STANDSTILL_ROUNDS:
@@ -127,11 +124,8 @@ class GuardedGradient:
                     "Every query has a zero gradient: the training set is fitted perfectly, or"
                     " sigma is too small."
                 )
-            trees = (
-                f"the last {_STANDSTILL_ROUNDS} trees before round {round} have a single leaf: no"
-                " split was allowed"
-            )
-            warn_user(f"{trees}. {cause}", TrainingWarning)
+            trees = f"the last {_STANDSTILL_ROUNDS} trees before round {round} have a single leaf"
+            warn_user(f"{trees}: no split was allowed. {cause}", TrainingWarning)
 
 
 def of_labels(function: Any) -> Any:
@@ -164,8 +158,8 @@ def by_arguments(function: Any, labels_of: LabelsOf, what: str) -> Any:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     positional = [each for each in parameters if each.kind in kinds]
     names = [each.name for each in positional]
-    required = [each for each in positional if each.default is each.empty]
-    if not hasattr(function, "takes_labels") and len(required) <= 2 and names[:1] != ["y_true"]:
+    required = sum(each.default is each.empty for each in positional)
+    if not hasattr(function, "takes_labels") and required <= 2 and names[:1] != ["y_true"]:
         return function
     if not 2 <= len(names) <= 4:
         raise ParameterError(
@@ -173,12 +167,9 @@ def by_arguments(function: Any, labels_of: LabelsOf, what: str) -> Any:
             " as in LGBMRanker (labels, scores), (labels, scores, weight) or (labels, scores,"
             " weight, group)"
         )
-    # LightGBM 3 passed the group as the third argument of objectives.
-    more = (
-        names[2:]
-        if set(names[2:]) <= {"weight", "group"}
-        else ["weight", "group"][: len(names) - 2]
-    )
+    more = names[2:]
+    if not set(more) <= {"weight", "group"}:  # LightGBM 3 passed the group third to objectives
+        more = ["weight", "group"][: len(more)]
 
     def called(scores: Array, dataset: Any) -> Any:
         labels, queries = labels_of(dataset)
@@ -190,22 +181,19 @@ def by_arguments(function: Any, labels_of: LabelsOf, what: str) -> Any:
 
 
 def _checked(result: Any, documents: int, round: int) -> tuple[Float32Array, Float32Array]:
+    where = f"custom objective, round {round}: "
     if not isinstance(result, tuple | list | np.ndarray) or len(result) != 2:
-        words = f"expected (gradient, Hessian), but got {type(result).__name__}"
-        raise TrainingError(f"custom objective, round {round}: {words}")
+        kind = type(result).__name__
+        raise TrainingError(f"{where}expected (gradient, Hessian), but got {kind}")
     grad, hess = [np.ascontiguousarray(part, dtype=np.float32).reshape(-1) for part in result]
     for name, part, low in (("gradient", grad, -np.inf), ("hessian", hess, 0.0)):
         if part.size != documents:
-            raise TrainingError(
-                f"custom objective, round {round}: {name} has {part.size} values for {documents}"
-                " rows"
-            )
+            raise TrainingError(f"{where}{name} has {part.size} values for {documents} rows")
         bad = np.flatnonzero(~np.isfinite(part) | (part < low))
         if bad.size:
-            expected = f"expected finite numbers{', at least 0' * (low == 0.0)}"
             raise TrainingError(
-                f"custom objective, round {round}: {name} of row {bad[0]} is {part[bad[0]]};"
-                f" {expected}"
+                f"{where}{name} of row {bad[0]} is {part[bad[0]]}; expected finite numbers, and"
+                " Hessians of at least 0"
             )
     return grad, hess
 
@@ -231,17 +219,11 @@ class RoundMetrics:
     names: Sequence[str | Metric]
     labels_of: LabelsOf
     conventions: Conventions
-    threads: int | None
+    threads: int
     functions: Sequence[Callable[..., Any]] = ()
     all_reduce: AllReduce = alone
-    seconds = 0.0
-
-    def __post_init__(self) -> None:
-        self.threads = resolve_threads(self.threads)
-        self.functions = [
-            by_arguments(function, self.labels_of, "feval") for function in self.functions
-        ]
-        self._bound: dict[int, BoundMetrics] = {}
+    seconds: float = 0.0
+    _bound: dict[int, BoundMetrics] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.names or self.functions)
@@ -250,7 +232,7 @@ class RoundMetrics:
         started = time.perf_counter()
         results: Results = []
         if self.names:
-            values = self.values(np.asarray(scores, dtype=np.float64).reshape(-1), dataset)
+            values = self._values(np.asarray(scores, dtype=np.float64).reshape(-1), dataset)
             metrics = zip(Metric.all_of(self.names), values.items(), strict=True)
             results += [(name, value, metric.higher_is_better) for metric, (name, value) in metrics]
         for function in self.functions:
@@ -270,34 +252,26 @@ class RoundMetrics:
         self.seconds += time.perf_counter() - started
         return results
 
-    def values(self, scores: Float64Array, dataset: Any) -> dict[str, float]:
+    def _values(self, scores: Float64Array, dataset: Any) -> dict[str, float]:
         """Return the values of boostrank's metrics. With several workers, sums of values and
         weights are exchanged.
         """
-        if self.all_reduce is alone:
-            return self.bound(dataset).values(scores)
-        rows = self.labels_of(dataset)[0].size  # an engine may need a row where there is none
-        sums = self.bound(dataset).sums(scores[:rows])
+        labels, queries = self.labels_of(dataset)
+        is_alone = self.all_reduce is alone
+        bound = self._bound.get(id(dataset))
+        if bound is None:
+            settings = self.conventions, self.threads
+            bound = BoundMetrics(self.names, labels, queries, *settings, partial=not is_alone)
+            self._bound[id(dataset)] = bound
+        if is_alone:
+            return bound.values(scores)
+        sums = bound.sums(scores[: labels.size])  # an engine may need a row where there is none
         total = self.all_reduce(np.array(list(sums.values())).reshape(-1)).reshape(-1, 2)
-        for name, weight in zip(sums, total[:, 1], strict=True):
+        values = {}
+        for name, (value, weight) in zip(sums, total, strict=True):
             if not weight:
                 raise DataError(
                     f"{name}: no query on any worker is included; {self.conventions.describe()}"
                 )
-        return {
-            name: float(value / weight) for name, (value, weight) in zip(sums, total, strict=True)
-        }
-
-    def bound(self, dataset: Any) -> BoundMetrics:
-        """Return boostrank's metrics bound to the data set; see `BoundMetrics`."""
-        if id(dataset) not in self._bound:
-            labels, queries = self.labels_of(dataset)
-            self._bound[id(dataset)] = BoundMetrics(
-                self.names,
-                labels,
-                queries,
-                self.conventions,
-                self.threads,
-                partial=self.all_reduce is not alone,
-            )
-        return self._bound[id(dataset)]
+            values[name] = float(value / weight)
+        return values

@@ -17,7 +17,6 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
 from boostrank.engines.engine_params import Limits
 from boostrank.fit.checkpoint import Checkpoint
-from boostrank.fit.fill import fill_array
 from boostrank.fit.settings import (
     AUTO_START,
     SEED_NAMES,
@@ -27,7 +26,7 @@ from boostrank.fit.settings import (
     pop_param,
     split_params,
 )
-from boostrank.fit.start.cross_fit import StartFitter, begins_linear, limits_of
+from boostrank.fit.start.cross_fit import StartFitter
 from boostrank.kernels.driver import AllReduce, alone
 from boostrank.metrics import Conventions
 from boostrank.model.query_columns import ModelColumns
@@ -134,12 +133,12 @@ class Preset:
     note: str = ""
 
     def update(self, params: ParamValues) -> dict[str, Any]:
-        """Return parameters updated with the preset's, and with its member's if there is one."""
+        """Return parameters updated with the preset's, but not with those of its members."""
         updated = {**params, **self.trees}
         if self.patience:
             updated = {name: value for name, value in updated.items() if name not in STOPPING_NAMES}
             updated["early_stopping_round"] = self.patience
-        return updated if self.folds else self.members[0].update(updated)
+        return updated
 
     @property
     def summary(self) -> str:
@@ -233,7 +232,8 @@ class Training(Settings):
     @property
     def fill_values(self) -> Float64Array:
         """The number that replaced missing values of each feature, float64[d], or NaN."""
-        return fill_array(self.fill, self.train_set.feature_names)
+        names = self.train_set.feature_names
+        return np.array([self.fill.get(name, np.nan) for name in names])
 
     @property
     def categories_by_column(self) -> dict[int, Categories]:
@@ -258,10 +258,11 @@ class Plan:
     Args:
         options: the options as the user passed them.
         params: parameters after the preset, without those that moved into the data.
-        recorded: parameters for the record of a single training.
+        recorded: parameters after the preset, for the record of a single training.
         train_set, valid: the data, as in `Training`.
         preset: the preset, with the folds and their members. The default is a plain training.
-        trainings: the training on all queries, or a training for each fold that is left out.
+        trainings: the training on all queries, or that of the member of each fold, still with all
+            queries as its training set.
         init_model, fill, collective: as in `Training`.
     """
 
@@ -303,55 +304,39 @@ class Plan:
     def with_trainings(self, **changes: Any) -> Self:
         """Return the plan with other data or options, and the trainings that follow from them."""
         plan = replace(self, **changes)
+        members = plan.preset.members
         if not plan.preset.folds:
-            return replace(plan, trainings=(plan.make_training(recorded=plan.recorded),))
-        members = enumerate(plan.preset.members)
-        return replace(
-            plan, trainings=tuple(plan.make_fold_training(*member) for member in members)
-        )
+            return replace(plan, trainings=(plan.make_training(),))
+        seeds = range(plan.seed, plan.seed + len(members))
+        return replace(plan, trainings=tuple(map(plan.make_training, seeds, members)))
 
-    def make_fold_training(self, fold: int, member: Member) -> Training:
-        """Return a member's training for a fold, still with all queries as its training set."""
-        is_preset = member.objective is not None
-        return self.make_training(
-            member.update(self.params), self.seed + fold, member, stops_early=is_preset
-        )
+    def make_training(self, seed: int | None = None, member: Member | None = None) -> Training:
+        """Return the training of a member on all queries, with another seed if there is one.
 
-    def make_training(
-        self,
-        params: ParamValues | None = None,
-        seed: int | None = None,
-        member: Member | None = None,
-        recorded: Mapping[str, Any] | None = None,
-        *,
-        stops_early: bool = False,
-    ) -> Training:
-        """Return the training with these parameters; None for those of the plan."""
-        member = self.preset.members[0] if member is None else member
-        params = dict(self.params) if params is None else dict(params)
+        Args:
+            seed: None for that of the parameters.
+            member: None for the first of the preset.
+        """
+        member = member or self.preset.members[0]
+        params, recorded = member.update(self.params), member.update(self.recorded)
         if seed is not None:
             params = {name: params[name] for name in params if name not in SEED_NAMES}
-            params["seed"] = seed
-        if recorded is None:
-            recorded = params
+            recorded = params = params | {"seed": seed}
         # The preset decides the rounds (`presets.choose_preset`); a member may have fewer.
         rounds = min(self.preset.rounds, member.rounds or self.preset.rounds)
-        settings, functions = split_params(params, rounds, self.engine), as_list(self.options.feval)
+        settings = split_params(params, rounds, self.engine)
         # Features become columns of the engine, which checks the parameters of columns.
-        data, names, convert = (
-            self.train_set,
-            self.train_set.feature_names,
-            self.engine.params.of_columns,
-        )
+        data, convert = self.train_set, self.engine.params.of_columns
+        names = data.feature_names
         trees = convert(settings.params, names, codes=data.categorical)
-        limits = limits_of(self.engine, trees, names, data.categorical)
+        limits = self._limits(trees, names)
         # By default, the engines use all cores and ignore CPU quotas.
         trees.setdefault("num_threads", settings.n_threads)
         continued = None if self.init_model is None else self.init_model.columns
         columns = ModelColumns.of_training(self.options, data, limits.unused, continued)
         if columns.kinds:
             trees = convert(trees, names, followed=columns.sources)
-            limits = limits_of(self.engine, trees, columns.names, data.categorical)
+            limits = self._limits(trees, columns.names)
         training = Training(
             **vars(settings) | {"params": trees},
             name=member.name,
@@ -364,9 +349,9 @@ class Plan:
             recorded=recorded,
             init_model=self.init_model,
             tree_limit=self.options.tree_limit,
-            stops_early=stops_early,
+            stops_early=bool(self.preset.folds and member.objective),
             callbacks=tuple(self.options.callbacks or ()),
-            feval=functions,
+            feval=as_list(self.options.feval),
             limits=limits,
             checkpoint=self.options.checkpoint,
             collective=self.collective,
@@ -374,21 +359,52 @@ class Plan:
         starts_linear = self._starts_linear(member, training)
         return replace(training, objective=self._schedule(training), starts_linear=starts_linear)
 
+    def _limits(self, trees: ParamValues, names: Sequence[str]) -> Limits:
+        """Return the constraints on a model by its parameters and the categorical columns."""
+        categorical = self.train_set.categorical
+        limits = self.engine.params.limits(trees, names)
+        for column in categorical:
+            if limits.direction[column]:
+                raise ParameterError(
+                    f"monotone_constraints: {names[column]!r} is categorical, and has no direction"
+                )
+        return replace(limits, unused=tuple(sorted({*limits.unused, *categorical})))
+
     def _starts_linear(self, member: Member, training: Training) -> bool:
-        """Return whether a training begins with a linear start."""
-        model, engine = self.init_model, self.engine
-        if model is None:
-            may_start = training.is_auto or member.begins_linear
-            return begins_linear(member.start, engine, training, self.train_set, is_auto=may_start)
-        if member.start not in (None, AUTO_START, "none"):
-            raise ParameterError("init_model has its own start: pass init_model or start, not both")
-        has_none = engine.starts_linear and not model._booster.start_trees
-        if member.start == AUTO_START and training.is_auto and has_none:
-            warn_user(
-                "the model to continue has no linear start, and start='auto' does not add one",
-                DataWarning,
-            )
-        return False
+        """Return whether a training begins with a linear start. With "auto", it does so if
+        possible, for the objective `auto` or a member of its own.
+        """
+        start, engine, model = member.start, self.engine, self.init_model
+        is_auto = start == AUTO_START
+        if start in (None, "none"):
+            return False
+        if start not in (AUTO_START, "linear"):
+            raise ParameterError(f"start={start!r}: expected 'linear', 'auto' or 'none'")
+        if model is not None:
+            if not is_auto:
+                raise ParameterError("init_model has its own start: pass one of init_model, start")
+            if training.is_auto and engine.starts_linear and not model._booster.start_trees:
+                words = "the model to continue has no linear start, and start='auto' does not add"
+                warn_user(f"{words} one", DataWarning)
+            return False
+        is_possible = engine.starts_linear and (training.is_auto or member.begins_linear)
+        if is_auto and not is_possible:
+            return False
+        # Warn where "auto" is refused, and raise for "linear".
+        try:
+            if not engine.starts_linear:
+                raise ParameterError(
+                    f"no linear start: {engine.name} grows no trees; start='none' omits it"
+                )
+            if training.objective is not None and self.train_set.document_weights is not None:
+                remedy = "start='none' omits it"
+                training.objective.check_gain_weights("the linear start", remedy)
+        except ParameterError as error:
+            if not is_auto:
+                raise
+            warn_user(str(error), DataWarning)
+            return False
+        return True
 
     def _schedule(self, training: Training) -> TrainingObjective | None:
         """Return the objective over all rounds, with other random numbers on each worker."""

@@ -78,12 +78,9 @@ class Sizes:
         """Return the total size of several data sets over all workers."""
         used = sets[0].occurring_columns if collective.is_alone else None
         features = sets[0].n_features if used is None else used.size
-        documents, queries = (
-            sum(data.n_documents for data in sets),
-            sum(len(data.queries) for data in sets),
-        )
-        documents, queries = collective.sum(documents, queries)
-        return cls(documents, queries, features)
+        rows = sum(data.n_documents for data in sets)
+        rows, queries = collective.sum(rows, sum(len(data.queries) for data in sets))
+        return cls(rows, queries, features)
 
     @property
     def are_large(self) -> bool:
@@ -104,29 +101,25 @@ def choose_preset(plan: Plan) -> Preset:
         plan.collective,
     )
     train_set, valid_sets = plan.train_set, plan.held_out_sets
-    quality, folds = options.quality or PLAIN, options.folds
+    quality, folds = options.quality or PLAIN, options.folds or 0
     rounds = settings.rounds if options.rounds or settings.rounds != DEFAULT_ROUNDS else None
-    note = why_no_folds(train_set, collective) if quality == GOOD and folds is None else ""
-    on_folds = bool(folds) or (quality == GOOD and not note)
+    note = why_no_folds(train_set, collective) if quality == GOOD and not folds else ""
+    on_folds = folds > 0 or (quality == GOOD and not note)
     if on_folds:
         _check_folds(plan)
     if quality == PLAIN:
-        member = Member(start=options.start)
-        (rows,) = collective.sum(train_set.n_documents)
-        trees = {}
-        if rows < _TOO_FEW_ROWS:
-            trees = _without_set(engine, _few_in_leaf(rows), settings.params)
-        members = (member,) * (folds or 1)
-        return Preset(PLAIN, rounds or DEFAULT_ROUNDS, trees, members=members, folds=folds or 0)
+        sizes, trees = Sizes.of_sets(train_set, collective=collective), {}
+        if sizes.rows < _TOO_FEW_ROWS:
+            trees = _without_set(engine, _few_in_leaf(sizes.rows), settings.params)
+        members = (Member(start=options.start),) * (folds or 1)
+        return Preset(PLAIN, rounds or DEFAULT_ROUNDS, trees, members=members, folds=folds)
     # Choose the members by the size of the data.
     sets = [train_set, *valid_sets] if on_folds else [train_set]
     sizes = Sizes.of_sets(*sets, collective=collective)
     candidates: tuple[Member, ...] = (_LAMBDARANK if sizes.are_large else _AUTO,)
-    if (
-        plan.init_model is not None or not engine.grows_trees
-    ):  # keep the objective of a continued model
-        candidates = (Member(),)
-    if quality == GOOD and on_folds:
+    if plan.init_model is not None or not engine.grows_trees:
+        candidates = (Member(),)  # keeps the objective of a continued model
+    elif quality == GOOD and on_folds:
         candidates = FEW_MEMBERS if sizes.queries < MANY_QUERIES else MANY_MEMBERS
         if sizes.are_large:
             candidates = LARGE_MEMBERS
@@ -137,22 +130,17 @@ def choose_preset(plan: Plan) -> Preset:
         members = tuple(members[k % len(members)] for k in range(count))
         held_out = sizes.queries // folds
     else:
-        folds, members = 0, members[:1]
-        queries = len(valid_sets[0].queries) if valid_sets else 0
-        (held_out,) = collective.sum(queries)
+        members = members[:1]
+        (held_out,) = collective.sum(sum(len(data.queries) for data in valid_sets[:1]))
     # Early stopping decides the number of rounds where it can.
     if not settings.metrics or engine.params.drops_trees(settings.params):
         held_out = 0
-    most = rounds
-    if most is None:
-        most = ROUNDS if held_out else DEFAULT_ROUNDS
-    stops_alone = rounds is None and held_out > 0
-    fixed_rounds = None if stops_alone else most
+    most = rounds or (ROUNDS if held_out else DEFAULT_ROUNDS)
+    fixed_rounds = most if rounds or not held_out else None
     trees = suited(engine, sizes, fixed_rounds, settings.params, on_folds)
-    wait = PATIENCE if on_folds and not sizes.are_large else patience(held_out, sizes)
-    waits = held_out and not settings.patience and (rounds is None or on_folds)
-    if not waits:
-        wait = 0
+    wait = 0
+    if held_out and not settings.patience and (rounds is None or on_folds):
+        wait = PATIENCE if on_folds and not sizes.are_large else patience(held_out, sizes)
     return Preset(quality, most, trees, wait, members, folds, note)
 
 
@@ -187,10 +175,8 @@ def _apply_options(candidates: tuple[Member, ...], plan: Plan) -> tuple[Member, 
         if member.params:
             accepted = accepted_params(str(member.objective))
             options = {find_param(name, accepted) for name in params}
-            of_member = {
-                k: v for k, v in member.params.items() if find_param(k, accepted) not in options
-            }
-            member = replace(member, params=of_member)
+            names = [name for name in member.params if find_param(name, accepted) not in options]
+            member = replace(member, params={name: member.params[name] for name in names})
         member = replace(member, trees=_without_set(engine, member.trees, plan.settings.params))
         try:
             split_params(member.update(params), 1, engine)
@@ -204,16 +190,14 @@ def why_no_folds(data: RankingDataset, collective: Collective = ALONE) -> str:
     """Return the reason why a data set cannot be split into folds, or an empty string."""
     if data.on_disk:
         return "rows on disk cannot be split into folds"
-    begins = data.queries.ptr[:-1][data.queries.sizes > 0]
-    differ = np.zeros(0, bool)
+    begins, differing = data.queries.ptr[:-1][data.queries.sizes > 0], 0
     if begins.size:
-        differ = np.maximum.reduceat(data.labels, begins) > np.minimum.reduceat(data.labels, begins)
-    (count,) = collective.sum(int(differ.sum()))
-    return (
-        ""
-        if count >= FEWEST_QUERIES
-        else f"folds need {FEWEST_QUERIES} queries whose labels differ, not {count}"
-    )
+        highest = np.maximum.reduceat(data.labels, begins)
+        differing = int(np.sum(highest > np.minimum.reduceat(data.labels, begins)))
+    (count,) = collective.sum(differing)
+    if count >= FEWEST_QUERIES:
+        return ""
+    return f"folds need {FEWEST_QUERIES} queries whose labels differ, not {count}"
 
 
 def suited(

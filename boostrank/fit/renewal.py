@@ -72,9 +72,8 @@ def renew_leaves(model: RankingModel, training: Training) -> RankingModel:
     _, start = begin(training, data)
     leaves = _find_leaves(model, data.features, values, training.n_threads)
     scores = np.zeros(data.n_documents) if start is None else start.scores.copy()
-    renewed = _renew_trees(
-        objective.bind(data.labels, data.queries), scores, leaves, values, params
-    )
+    bound = objective.bind(data.labels, data.queries)
+    renewed = _renew_trees(bound, scores, leaves, values, params)
     # The model keeps its splits, and starts from the regression on all rows.
     curves = {} if start is None else start.start.curves
     body = engine.format.with_leaves(parsed, renewed, curves)
@@ -129,25 +128,23 @@ def refit(
     if ranker.categories:
         raise ModelError(f"its leaves cannot be refitted: {_OF_CATEGORIES}")
     parsed = engine.format.parse(ranker.to_bytes())
-    values = engine.format.leaf_values(parsed)
+    values, gain = engine.format.leaf_values(parsed), ranker.info.gain
     parts = list(_parts_of(ranker, engine, len(values)))
     counted = sum(part.rounds for part in parts)
     if counted != len(values):
         raise ModelError(f"the record counts {counted} trees, but the file has {len(values)}")
-    if ranker.info.gain is not None and data.gain is None:
-        data = data.with_gain(ranker.info.gain)
-    if ranker.info.gain is not None and data.gain != ranker.info.gain:
+    if gain is not None and data.gain is None:
+        data = data.with_gain(gain)
+    if gain not in (None, data.gain):
         raise DataError(
-            f"the model learnt the gain {ranker.info.gain!r}, but the data have {data.gain!r}:"
-            " leave it out"
+            f"the model learnt the gain {gain!r}, but the data have {data.gain!r}: leave it out"
         )
     # What is left of the scores without the grown trees is the linear start, which the parts that
     # began with it share.
     features = ranker._features(data, threads)
     leaves = _find_leaves(ranker, features, values, threads)
-    start = ranker._booster.predict(
-        features, PredictRequest(rounds=ranker.best_iteration, threads=threads)
-    )
+    request = PredictRequest(rounds=ranker.best_iteration, threads=threads)
+    start = ranker._booster.predict(features, request)
     for leaf, old in zip(leaves, values, strict=True):
         start -= old[leaf]
     begun = sum(part.weight for part in parts if part.starts) or 1.0
@@ -187,24 +184,24 @@ def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Par
     """Yield the trainings of a model in the order of its trees. A single one may have been stopped
     early.
     """
-    info, starts = model.info, model._booster.start_trees > 0
+    info = model.info
     alone = {
         "objective": info.objective,
         "params": info.parameters,
         "training": info.training,
-        "starts": starts,
+        "starts": model._booster.start_trees > 0,
+        "rounds": trees,
     }
-    for part in info.averaged or [alone]:
+    records = info.averaged or [alone]
+    for part in records:
         # Refuse parts whose leaves do not follow from an objective and one learning rate.
-        described, params = (
-            part.get("objective"),
-            engine.params.resolve_names(part.get("params") or {}),
-        )
-        if not described or "averaged" in part:
-            raise ModelError(
-                "the record names no objective for each part of the model: train it again instead"
-            )
+        described, training = part.get("objective") or {}, part["training"] or {}
+        params = engine.params.resolve_names(part.get("params") or {})
         reason = find_other_rule(engine, params)
+        if not described or "averaged" in part:
+            reason = "the record names no objective for each part of the model"
+        elif training.get("mixed_steps"):
+            reason = "its objective or learning rate changed between rounds"
         if reason:
             raise ModelError(f"its leaves cannot be refitted: {reason}")
         try:
@@ -214,20 +211,11 @@ def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Par
             raise ModelError(
                 f"its leaves cannot be refitted: its objective {name!r} is not boostrank's"
             ) from error
-        training = part["training"] or {}
-        if training.get("mixed_steps"):
-            raise ModelError(
-                "its leaves cannot be refitted: its objective or learning rate changed between"
-                " rounds"
-            )
         # Schedules span the rounds of the whole training, of which early stopping may keep fewer.
         rounds = (training.get("rounds") or 0) + (training.get("rounds_before") or 0)
-        grown = part.get("rounds") or rounds
-        if not info.averaged:
-            grown = trees
         yield _Part(
-            rounds=grown,
-            weight=float(part.get("weight", 1.0 / len(info.averaged or [alone]))),
+            rounds=part.get("rounds", rounds),
+            weight=float(part.get("weight", 1.0 / len(records))),
             objective=objective.scale_to(rounds),
             params=params,
             starts=part["starts"],

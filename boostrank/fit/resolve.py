@@ -4,7 +4,8 @@ trainings.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,24 +13,31 @@ import numpy as np
 from scipy import sparse
 
 from boostrank.core.conventions import expression_of, parse_gain
-from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
-from boostrank.core.types import ParamValues
+from boostrank.core.errors import (
+    DataError,
+    DataWarning,
+    ParameterError,
+    did_you_mean,
+    warn_user,
+)
+from boostrank.core.text import number_in
+from boostrank.core.types import Float64Array, ParamValues
 from boostrank.data.categories import Categories, check_codes, named_columns
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import get_backend
 from boostrank.engines.base import Backend
 from boostrank.engines.trees import engine_names
 from boostrank.fit.checkpoint import Checkpoint
-from boostrank.fit.fill import fill_missing, find_fills
 from boostrank.fit.plan import ALONE, Collective, Plan, Preset, convert_sets
 from boostrank.fit.presets import choose_preset
 from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, pop_param
+from boostrank.kernels.curves import ZERO
 from boostrank.model.averaging import check_limit
 from boostrank.model.query_columns import WithinQuery
-from boostrank.model.ranking_model import RankingModel, find_model
+from boostrank.model.ranking_model import RankingModel
 from boostrank.objective.description import TrainingObjective
 from boostrank.objective.mixture import objective_from_dict
-from boostrank.options import DEFAULT_ROUNDS, TrainOptions
+from boostrank.options import DEFAULT_ROUNDS, TrainOptions, listed_names
 
 CATEGORY_NAMES = (
     "categorical_feature",
@@ -39,6 +47,7 @@ CATEGORY_NAMES = (
     "cat_column",
 )
 """LightGBM's names, accepted for every engine."""
+_STATISTICS: dict[str, Callable[[Float64Array], Any]] = {"mean": np.mean, "median": np.median}
 _WHOLE_GRADES = ("lightgbm:lambdarank", "lightgbm:rank_xendcg", "rank_xendcg")
 
 
@@ -47,42 +56,62 @@ def resolve(
     train_set: RankingDataset,
     valid: Sequence[tuple[str, RankingDataset]] = (),
     collective: Collective = ALONE,
+    init_model: RankingModel | None = None,
 ) -> Plan:
     """Validate options and data, make all choices, and return the plan.
 
     Args:
         valid: names and validation sets, which may include `train_set`.
         collective: workers that train together. A validation set may have no rows on some of them.
+        init_model: the model that `options.init_model` names.
 
     Raises:
         InputError: options or data are invalid.
     """
     if not isinstance(options.checkpoint, Checkpoint | None):
         raise ParameterError(f"checkpoint={options.checkpoint!r}: expected a Checkpoint(path)")
+    if options.init_model is not None and init_model is None:
+        raise ParameterError("pass init_model as an argument, not in params")
     engine = collective.engine or get_backend(options.backend)
-    init_model = _find_init_model(options.init_model, engine, train_set.feature_names)
+    init_model = _check_init_model(init_model, engine, train_set.feature_names)
     if options.tree_limit is not None:
         check_limit(options.tree_limit, engine)
-    names, sets = [name for name, _ in valid], [data for _, data in valid]
-    checked_sets = valid if collective.is_alone else ()
-    _check_sizes(train_set, checked_sets)
-    # Move the parameters of columns and labels into the data.
-    params, coded, coded_sets = prepare(options.flat(), train_set, sets, init_model)
-    plan = Plan(
-        options=options,
-        engine=engine,
-        params=params,
-        train_set=coded,
-        valid=tuple(zip(names, coded_sets, strict=True)),
-        preset=Preset(rounds=options.rounds or DEFAULT_ROUNDS),
-        init_model=init_model,
-        collective=collective,
+    # Refuse data sets without rows or features.
+    if not train_set.n_documents:
+        raise DataError("the training data have no rows")
+    if not train_set.n_features:
+        raise DataError("the training data have no features: no row has a number:value pair")
+    for name, data in valid if collective.is_alone else ():
+        if not data.n_documents:
+            raise DataError(f"the validation set {name!r} has no rows")
+    # Move the parameters of columns and labels into the data. Validation sets get the features of
+    # the training set, and stay the same object if they are the training set.
+    params, coded = _with_categories(options.flat(), train_set, init_model)
+    params, gain = _pop_gain(with_objective_of(init_model, params), coded, valid, init_model)
+
+    def convert(data: RankingDataset) -> RankingDataset:
+        like = coded if data is train_set else data.like(coded)
+        return like if gain is None else like.with_gain(gain)
+
+    coded_set, coded_valid = convert_sets(train_set, tuple(valid), convert)
+    plan = _fill(
+        Plan(
+            options=options,
+            engine=engine,
+            params=params,
+            train_set=coded_set,
+            valid=coded_valid,
+            preset=Preset(rounds=options.rounds or DEFAULT_ROUNDS),
+            init_model=init_model,
+            collective=collective,
+        )
     )
-    plan = _fill(plan)
-    _check_labels(plan, [train_set, *sets])
+    _check_labels(plan)
     # Choose trees, rounds, folds and their members.
     preset = choose_preset(plan)
-    trained_sets = (train_set, *sets) if preset.folds else sets
+    trained_sets = [data for _, data in plan.valid]
+    if preset.folds:
+        trained_sets.append(plan.train_set)
     if any(data.document_weights is not None for data in trained_sets):
         warn_user("metrics ignore document weights; only query weights are used", DataWarning)
     if preset.note:
@@ -92,15 +121,12 @@ def resolve(
     return plan.with_trainings(preset=preset, params=preset.update(params), recorded=recorded)
 
 
-def _find_init_model(source: Any, engine: Backend, names: tuple[str, ...]) -> RankingModel | None:
-    """Return the model to continue. The model of a fitted ranker keeps the ranker's rounds."""
-    if source is None:
-        return None
-    model = find_model(source)
+def _check_init_model(
+    model: RankingModel | None, engine: Backend, names: tuple[str, ...]
+) -> RankingModel | None:
+    """Return the model to continue, with the names of the data if it has none of its own."""
     if model is None:
-        kind = type(source).__name__
-        words = "must be a path, a RankingModel, a Booster or a fitted ranker"
-        raise ParameterError(f"init_model {words}, not {kind}")
+        return None
     if model.backend != engine.name:
         raise ParameterError(f"a model of {model.backend} cannot be continued by {engine.name}")
     if model.feature_names == engine_names(names) != names:  # a booster without its record
@@ -109,21 +135,10 @@ def _find_init_model(source: Any, engine: Backend, names: tuple[str, ...]) -> Ra
     return model
 
 
-def _check_sizes(train_set: RankingDataset, valid: Sequence[tuple[str, RankingDataset]]) -> None:
-    """Raise an error for data sets without rows or features."""
-    if not train_set.n_documents:
-        raise DataError("the training data have no rows")
-    if not train_set.n_features:
-        raise DataError("the training data have no features: no row has a number:value pair")
-    for name, data in valid:
-        if not data.n_documents:
-            raise DataError(f"the validation set {name!r} has no rows")
-
-
-def _check_labels(plan: Plan, sets: Sequence[RankingDataset]) -> None:
-    """Check document weights and labels of the data sets, the training set first."""
+def _check_labels(plan: Plan) -> None:
+    """Check document weights and labels of the data sets."""
     settings = plan.settings
-    if sets[0].document_weights is not None and settings.objective is None:
+    if plan.train_set.document_weights is not None and settings.objective is None:
         name = "a custom objective"
         if settings.native_objective:
             name = f"objective {plan.engine.name}:{settings.native_objective}"
@@ -133,7 +148,7 @@ def _check_labels(plan: Plan, sets: Sequence[RankingDataset]) -> None:
         )
     if settings.gain != "exponential" or not plan.collective.is_alone:
         return
-    for data in sets:
+    for data in (plan.train_set, *plan.held_out_sets):
         broken = data.labels[data.labels != np.floor(data.labels)]
         if broken.size:
             words = f"label {broken[0]:g} is no whole number, and its gain is 2^label - 1"
@@ -158,37 +173,95 @@ def _fill(plan: Plan) -> Plan:
         raise ParameterError(f"fill is not available with {unfit}")
     if data.on_disk:
         raise DataError("fill needs rows in memory: use --route memory, or fill the files")
-    fill = dict(before or {}) if requested is None else find_fills(requested, data)
+    fill = dict(before or {}) if requested is None else _find_fills(requested, data)
     if before and before != fill:
         raise ParameterError("init_model has other fill values, which cannot change: remove fill")
-    train_set, sets = convert_sets(data, plan.valid, lambda rows: fill_missing(rows, fill))
+    train_set, sets = convert_sets(data, plan.valid, lambda rows: _fill_missing(rows, fill))
     return replace(plan, train_set=train_set, valid=sets, fill=fill)
+
+
+def _find_fills(requested: Any, data: RankingDataset) -> dict[str, float]:
+    """Return the number that replaces a missing value of each feature, as float32.
+
+    Args:
+        requested: a number, "mean" or "median" for all numeric features; a mapping from names to
+            these; or text with them, such as "median,price=0".
+
+    Raises:
+        ParameterError: if a feature is unknown or categorical, or a value is no finite number.
+    """
+    # Map each feature to its rule, and None to the rule of all others.
+    rules: dict[str | None, Any] = (
+        dict(requested) if isinstance(requested, Mapping) else {None: requested}
+    )
+    if isinstance(requested, str):
+        try:
+            parts = [part.rpartition("=") for part in listed_names(requested)]
+        except ValueError as error:
+            raise ParameterError(f"fill={error}") from None
+        names = {name for name, _, _ in parts}
+        if not all(mark for _, mark, _ in parts[1:]) or len(names) < len(parts):
+            words = (
+                "write the value of all other features once and first, each feature once, and"
+                " decimals with a point"
+            )
+            raise ParameterError(f"fill={requested!r}: {words}, such as 'median,price=0.5'")
+        rules = {name if mark else None: value for name, mark, value in parts}
+    # Refuse unknown features, and categories, which need no fill.
+    for name in rules.keys() - {None, *data.feature_names}:
+        raise ParameterError(
+            f"fill: there is no feature {name!r}.{did_you_mean(str(name), data.feature_names)}"
+        )
+    for name in rules.keys() & data.categories.keys():
+        raise ParameterError(
+            f"fill: {name!r} is categorical; its missing values are a category of their own"
+        )
+    # Compute the numbers from the data.
+    chosen = {
+        name: rules.get(name, rules.get(None))
+        for name in data.feature_names
+        if name not in data.categories
+    }
+    return {name: _number(rule, data, name) for name, rule in chosen.items() if rule is not None}
+
+
+def _fill_missing(data: RankingDataset, fills: Mapping[str, float]) -> RankingDataset:
+    """Return the data set with numbers in place of missing values."""
+    values = np.array([fills.get(name, math.nan) for name in data.feature_names], np.float32)
+    features = data.features[:]
+    if sparse.issparse(features):
+        features = features.copy()
+        cells, values = features.data, values[features.indices]
+        features.data = np.where(np.isnan(cells), values, cells)
+    else:
+        features = np.where(np.isnan(features), values, features)
+    return replace(data, features=features)
+
+
+def _number(rule: Any, data: RankingDataset, name: str) -> float:
+    """Return the number that a rule gives for a feature."""
+    statistic = _STATISTICS.get(rule) if isinstance(rule, str) else None
+    try:
+        if statistic is None:
+            value = number_in(rule.strip()) if isinstance(rule, str) else rule
+            with np.errstate(over="ignore"):
+                number = np.float32(value)
+        else:
+            column = data.features[:, [data.feature_names.index(name)]]
+            column = column.toarray() if sparse.issparse(column) else column
+            present = column[~np.isnan(column)].astype(np.float64)
+            number = np.float32(statistic(present)) if present.size else np.float32(0.0)
+    except (TypeError, ValueError):
+        number = np.float32(math.nan)
+    if not np.isfinite(number):
+        raise ParameterError(
+            f"fill: {rule!r} for {name!r} is not a finite number of float32, mean or median"
+        )
+    return float(number) if abs(number) > ZERO else 0.0
 
 
 # Parameters that refer to the data: categories, gain expressions, and the objective of a continued
 # model.
-
-
-def prepare(
-    params: ParamValues,
-    train_set: RankingDataset,
-    valid: Sequence[RankingDataset] = (),
-    init_model: RankingModel | None = None,
-) -> tuple[dict[str, Any], RankingDataset, list[RankingDataset]]:
-    """Move categories and gain expressions from the parameters to the data sets.
-
-    Labels become gains if the gain is an expression. Validation sets get the features of the
-    training set, which stays the same object if it is one of them. The categories, objective and
-    gain of `init_model` are kept.
-    """
-    params, coded = _with_categories(params, train_set, init_model)
-    params = with_objective_of(init_model, params)
-    gain = None if init_model is None else init_model.info.gain
-    if gain is not None and coded.gain is None and not params.keys() & set(GAIN_NAMES):
-        params[GAIN_NAMES[0]] = gain
-    sets = [coded, *(coded if data is train_set else data.like(coded) for data in valid)]
-    params, sets = _with_gain(params, sets)
-    return params, sets[0], sets[1:]
 
 
 def _with_categories(
@@ -234,34 +307,42 @@ def with_objective_of(model: RankingModel | None, params: ParamValues) -> dict[s
     return {**params, "objective": objective}
 
 
-def _with_gain(
-    params: dict[str, Any], sets: list[RankingDataset]
-) -> tuple[dict[str, Any], list[RankingDataset]]:
-    """Compute a gain expression, whose values become the labels, with linear gain."""
-    # Find the gain expression in the parameters, or else in the data.
+def _pop_gain(
+    params: dict[str, Any],
+    train_set: RankingDataset,
+    valid: Sequence[tuple[str, RankingDataset]],
+    init_model: RankingModel | None,
+) -> tuple[dict[str, Any], str | None]:
+    """Return the parameters, and the gain expression of the parameters, the data or the continued
+    model, whose values replace the labels.
+    """
     name = next((name for name in GAIN_NAMES if name in params), GAIN_NAMES[0])
-    gain, objective = params.get(name), pop_param(dict(params), OBJECTIVE_NAMES, None)
+    sets = [train_set, *(data for _, data in valid)]
     of_data = next((data.gain for data in sets if data.gain is not None), None)
+    gain, objective = params.get(name), pop_param(dict(params), OBJECTIVE_NAMES, None)
+    if gain is None and init_model is not None and train_set.gain is None:
+        gain = init_model.info.gain
     expression = expression_of(gain)
     text = of_data if expression is None else expression.text
-    is_clicked = any("clicks" in data.provenance.options for data in sets)
     # Refuse objectives of LightGBM that take integer grades only.
-    needs_grades = isinstance(objective, str) and objective.strip() in _WHOLE_GRADES
-    if needs_grades and (is_clicked or text is not None):
-        cause = "gains of clicks are real numbers"
-        if not is_clicked:
+    if isinstance(objective, str) and objective.strip() in _WHOLE_GRADES:
+        cause = ""
+        if any("clicks" in data.provenance.options for data in sets):
+            cause = "gains of clicks are real numbers"
+        elif text is not None:
             cause = f"the gain {text!r} is a real number"
-        raise ParameterError(
-            f"{objective} needs integer grades, but {cause}: use our lambdarank or xe-ndcg"
-        )
+        if cause:
+            raise ParameterError(
+                f"{objective} needs integer grades, but {cause}: use our lambdarank or xe-ndcg"
+            )
     if text is None:
-        return params, sets
+        return params, None
     if expression is None and gain is not None and parse_gain(gain) != "linear":
         raise DataError(
             f"the labels are already the gain {of_data!r}, but gain={gain!r} expects labels:"
             " remove it"
         )
-    # Replace the labels once for each data set, and count them as linear gains.
+    # The values of the expression are linear gains.
     left = {key: value for key, value in params.items() if key != name}
     if not isinstance(objective, TrainingObjective):
         left[name] = "linear"
@@ -269,5 +350,4 @@ def _with_gain(
         raise ParameterError(
             f"the labels are the gain {text!r}: create the objective with gain='linear'"
         )
-    gained = {id(data): data.with_gain(text) for data in sets}
-    return left, [gained[id(data)] for data in sets]
+    return left, text

@@ -64,15 +64,21 @@ def run(training: Training) -> RankingModel:
     metrics = _make_metrics(training, gradient, labels_of)
     history, info = History(), _describe_model(training, start)
     stopper, callbacks = _make_callbacks(training, valid, native)
-    _begin_callbacks(callbacks, stopper, training.checkpoint, info)
+    for callback in callbacks:
+        if hasattr(callback, "begins"):
+            callback.begins(info)
 
     def finish(booster: Any, best: int) -> RankingModel:
         """Return the model for a trained booster, where `best` is the best number of rounds, or 0
         for all rounds.
         """
-        summary = _sum_up(
-            training,
-            gradient,
+        data, stats = training.train_set, getattr(gradient, "stats", None)
+        summary = TrainingSummary(
+            rows=data.n_documents,
+            queries=len(data.queries),
+            dead_queries=getattr(stats, "dead_queries", None),
+            floored=getattr(stats, "floored", None),
+            kernel_seconds=getattr(gradient, "seconds", 0.0),
             rounds=history.rounds,
             best_round=best or booster.rounds,
             seconds=time.perf_counter() - started,
@@ -118,16 +124,6 @@ def run(training: Training) -> RankingModel:
     return finish(*grown)
 
 
-def _begin_callbacks(
-    callbacks: Sequence[Any], stopper: Any, checkpoint: Checkpoint | None, info: ModelInfo
-) -> None:
-    for callback in callbacks:
-        if isinstance(callback, StopWhenAsked):
-            callback.watch(stopper, checkpoint)
-        if hasattr(callback, "begins"):
-            callback.begins(info)
-
-
 def _grow(training: Training, request: TrainRequest) -> tuple[Any, int]:
     """Train with the engine, anew if it does not reproduce the checkpoint on this machine."""
     with _engine_errors(training.engine, request.rows[0]):
@@ -156,34 +152,13 @@ def _make_metrics(
     training: Training, gradient: GuardedGradient | None, labels_of: LabelsOf
 ) -> RoundMetrics:
     """Return the metrics of each round, with the objective's loss where it is one of them."""
-    names, functions = training.metrics if training.measures else (), list(training.feval)
+    names = training.metrics if training.measures else ()
+    functions = [by_arguments(function, labels_of, "feval") for function in training.feval]
     if training.losses and training.measures and gradient is not None:
         functions.append(partial(gradient.loss, labels_of))
-    return RoundMetrics(
-        names,
-        labels_of,
-        training.conventions,
-        training.threads,
-        functions,
-        training.collective.all_reduce,
-    )
-
-
-def _sum_up(
-    training: Training, gradient: GuardedGradient | None, **measured: Any
-) -> TrainingSummary:
-    """Return the summary, with the counts of the gradient where boostrank computed it."""
-    data, stats, kernel_seconds = training.train_set, None, 0.0
-    if gradient is not None:
-        stats, kernel_seconds = gradient.stats, gradient.seconds
-    return TrainingSummary(
-        rows=data.n_documents,
-        queries=len(data.queries),
-        dead_queries=None if stats is None else stats.dead_queries,
-        floored=None if stats is None else stats.floored,
-        kernel_seconds=kernel_seconds,
-        **measured,
-    )
+    conventions, threads = training.conventions, training.n_threads
+    all_reduce = training.collective.all_reduce
+    return RoundMetrics(names, labels_of, conventions, threads, functions, all_reduce)
 
 
 def _finish_trees(training: Training, booster: Any) -> Any:
@@ -285,9 +260,9 @@ def _make_callbacks(
     callbacks = as_callables(training.callbacks, training.engine.name)
     if any(isinstance(callback, Checkpoint) for callback in callbacks):
         raise ParameterError(AS_ARGUMENT)
-    patience, settled = training.patience, 0
-    if training.objective is not None and not training.stops_early:
-        settled = training.objective.settled_round(training.objective.total_rounds or 0)
+    patience, objective, settled = training.patience, training.objective, 0
+    if objective is not None and not training.stops_early:
+        settled = objective.settled_round(objective.total_rounds or 0)
     # Refuse an early stop that would lose the best model, or has no held-out metric.
     stops = patience or any(isinstance(callback, EarlyStopping) for callback in callbacks)
     if stops and training.drops_trees:
@@ -305,14 +280,16 @@ def _make_callbacks(
         metric, min_delta = training.headline, training.min_delta
         stopper = EarlyStopping(patience, metric=metric, min_delta=min_delta, ignore=trained_on)
 
-    def gate(callback: Any) -> Any:
-        return (
-            Gated(callback, settled)
-            if settled and hasattr(callback, "stopping_rounds")
-            else callback
-        )
-
-    return gate(stopper), [gate(callback) for callback in callbacks]
+    for callback in callbacks:
+        if isinstance(callback, StopWhenAsked):
+            callback.watch(stopper, training.checkpoint)
+    if settled:
+        callbacks = [
+            Gated(callback, settled) if hasattr(callback, "stopping_rounds") else callback
+            for callback in callbacks
+        ]
+        stopper = stopper and Gated(stopper, settled)
+    return stopper, callbacks
 
 
 # Provenance: the record in the sidecar, and the identity of a training.
@@ -329,15 +306,11 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
     """Return the model's record without values that change between runs, so that equal trainings
     give equal bytes.
     """
-    recorded, metrics = training.recorded, training.all_metrics
-    if any(
-        isinstance(metric, Metric) for metric in training.metrics
-    ):  # functions are recorded by their names
-        recorded = {
-            name: metrics if name in METRIC_NAMES else value for name, value in recorded.items()
-        }
+    recorded, metrics = dict(training.recorded), training.all_metrics
+    if any(isinstance(metric, Metric) for metric in training.metrics):
+        # Functions are recorded by their names.
+        recorded |= dict.fromkeys(recorded.keys() & METRIC_NAMES, metrics)
     plain = (str, int, float, bool, list, tuple, dict)
-    description = None if start is None else start.description
     info = ModelInfo(
         backend=training.engine.name,
         objective=_describe_objective(training),
@@ -347,7 +320,7 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
         training=_record_rounds(training),
         data=training.train_set.record,
         versions={"python": platform.python_version(), **_versions(training.engine)},
-        start=description,
+        start=getattr(start, "description", None),
         fill=dict(training.fill) or None,
     )
     return info | training.columns.record
@@ -355,31 +328,28 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
 
 def _record_rounds(training: Training) -> TrainingRecord:
     record: TrainingRecord = {"rounds": training.rounds, "rounds_before": training.rounds_before}
-    mixed = any(type(callback).__name__ in _CHANGE_STEPS for callback in training.callbacks)
+    is_mixed = any(type(callback).__name__ in _CHANGE_STEPS for callback in training.callbacks)
     if training.init_model is not None:
-        before, steps = training.init_model.info, []
-        for params in (before.parameters or {}, training.recorded):
-            step = training.engine.params.resolve_names(params)
-            steps.append({name: step.get(name, default) for name, default in _STEPS.items()})
-        objectives = [
-            {**(objective or {}), "total_rounds": None}
-            for objective in (before.objective, _describe_objective(training))
-        ]
-        mixed |= objectives[0] != objectives[1] or steps[0] != steps[1]
-        mixed |= (before.training or {}).get("mixed_steps", False)
-    return {**record, "mixed_steps": True} if mixed else record
+        before, rules = training.init_model.info, []
+        for params, objective in (
+            (before.parameters, before.objective),
+            (training.recorded, _describe_objective(training)),
+        ):
+            step = training.engine.params.resolve_names(params or {})
+            steps = [step.get(name, default) for name, default in _STEPS.items()]
+            rules.append((steps, {**(objective or {}), "total_rounds": None}))
+        is_mixed |= rules[0] != rules[1] or (before.training or {}).get("mixed_steps", False)
+    return {**record, "mixed_steps": True} if is_mixed else record
 
 
 def _describe_objective(training: Training) -> dict[str, Any]:
-    function = training.function
     if training.objective is not None:
         return training.objective.to_dict()
     if training.native_objective is not None:
         return {"name": f"{training.engine.name}:{training.native_objective}"}
-    return {
-        "name": "custom",
-        "function": getattr(function, "__qualname__", type(function).__name__),
-    }
+    function = training.function
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return {"name": "custom", "function": name}
 
 
 def _identify(training: Training, booster: Any) -> dict[str, Any]:
@@ -388,9 +358,8 @@ def _identify(training: Training, booster: Any) -> dict[str, Any]:
     reason = engine.params.unresumable(params, training.native_objective)
     if reason:
         raise ParameterError(f"no checkpoint with these parameters: {reason}")
-    valid = {}
-    for name, data in training.valid:
-        valid[name] = "the training set" if data is train_set else data.hashes
+    valid: dict[str, Any] = {name: data.hashes for name, data in training.valid}
+    valid |= {name: "the training set" for name, data in training.valid if data is train_set}
     identity = {
         "versions": _versions(engine),
         "objective": _describe_objective(training),

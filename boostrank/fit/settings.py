@@ -50,10 +50,8 @@ _MIN_DELTA = Param(
 )
 LOSS = "loss"
 """The metric that is the objective's own mean loss."""
-AUTO_START, LINEAR_START = "auto", "linear"
-"""Values of `start` for a linear start if the objective is `auto`, and for a linear start in any
-case.
-"""
+AUTO_START = "auto"
+"""Value of `start` for a linear start if the objective is `auto`."""
 _EXP_GAIN = {"true": "exponential", "1": "exponential", "false": "linear", "0": "linear"}
 """XGBoost's `ndcg_exp_gain` -> gain."""
 _WITHOUT_EFFECT = ("enable_categorical", "use_label_encoder", "predictor", "silent")
@@ -253,7 +251,7 @@ def _split_objective(
     else:
         objective, accepted = _make_objective(chosen, params, threads, backend)
         gain = objective.gain
-        _check_near_misses(params, objective.name, accepted, backend)
+        _check_names(params, objective.name, accepted, backend)
     # Refuse parameters of the engine's own objectives that another objective would ignore.
     idle = [name for name in params if name in backend.params.of_objectives]
     if native is None and idle:
@@ -274,7 +272,7 @@ def _make_objective(
         of_parts = (param for part in chosen.parts for param in part.spec.params)
         accepted = (*OPTIONS, *MIXTURE_PARAMS, *of_parts)
         for name in params:
-            if _of_objective_alone(name, accepted) or name in GAIN_NAMES:
+            if find_param(name, accepted) not in (None, SEED) or name in GAIN_NAMES:
                 raise ParameterError(
                     f"{name!r} is set both in params and on the Objective; set it once"
                 )
@@ -288,53 +286,39 @@ def _make_objective(
         params |= dict.fromkeys(_NORMS, params.pop("lambdarank_norm"))
     of_objective = {name: value for name, value in params.items() if find_param(name, accepted)}
     for name in of_objective:
-        if _of_objective_alone(name, accepted):
+        if find_param(name, accepted) is not SEED:  # it also affects the trees
             del params[name]
     gain = pop_param(params, GAIN_NAMES, None)
     if gain is not None:
         of_objective["gain"] = gain
     # Some defaults of ours differ with this engine.
     name = chosen.name if is_spec else re.split(r"[(:]", str(chosen), maxsplit=1)[0].strip()
-    is_ours = any(name == spec.name or name in spec.aliases for spec in OBJECTIVES)
-    defaults = backend.params.of_ours.get(OBJECTIVES.get(name).name, {}) if is_ours else {}
+    ours = next((spec.name for spec in OBJECTIVES if name in (spec.name, *spec.aliases)), "")
     set_params = {find_param(name, accepted) for name in of_objective}
-    of_objective |= {
-        name: value
-        for name, value in defaults.items()
-        if find_param(name, accepted) not in set_params
-    }
+    defaults = backend.params.of_ours.get(ours, {})
+    names = [name for name in defaults if find_param(name, accepted) not in set_params]
+    of_objective |= {name: defaults[name] for name in names}
     if isinstance(chosen, ObjectiveSpec):
         return Objective(chosen, threads=threads, **of_objective), accepted
     return parse_objective(str(chosen), threads=threads, **of_objective), accepted
 
 
-def _of_objective_alone(name: str, params: Iterable[Param]) -> bool:
-    """Return True for parameters that only the objective uses. The seed also affects the trees."""
-    param = find_param(name, params)
-    return param is not None and param is not SEED
-
-
-def _check_near_misses(
+def _check_names(
     params: ParamValues, objective: str, accepted: tuple[Param, ...], backend: Backend
 ) -> None:
-    """Refuse engine parameters that are misspelt names of objective parameters."""
+    """Refuse unknown names that another engine or an objective has, perhaps spelt otherwise."""
+    names = [param.name for param in accepted]
     for name in params:
         try:
             backend.params.check({name: params[name]})
         except UnknownParameter:
-            others = [engine for engine in engines_with(name) if engine != backend.name]
-            if others:
-                raise UnknownParameter(
-                    f"{name!r} is a parameter of {others[0]} (backend={others[0]!r}), not of"
-                    f" {backend.name}"
-                ) from None
-            names = [param.name for param in accepted]
-            owners = [spec.name for spec in OBJECTIVES if find_param(name, spec.params)]
+            owners = [f"backend={engine!r}" for engine in engines_with(name)]
+            owners += [spec.name for spec in OBJECTIVES if find_param(name, spec.params)]
             if not owners and not did_you_mean(name, names, list_all=False):
                 raise
-            of_owners = f" ({', '.join(owners)} does)" if owners else ""
-            raise ParameterError(
-                f"objective {objective!r} has no parameter"
+            of_owners = f" ({', '.join(owners)} has)" if owners else ""
+            raise UnknownParameter(
+                f"objective {objective!r} and {backend.name} have no parameter"
                 f" {name!r}{of_owners}.{did_you_mean(name, names)}"
             ) from None
         except ParameterError:
@@ -358,9 +342,7 @@ def pop_param(params: dict[str, Any], names: tuple[str, ...], default: Any) -> A
 
 def metric_names(metric: Any, eval_at: Any) -> tuple[str | Metric, ...]:
     """Combine metrics and cut-offs: `ndcg` with eval_at 1,3 -> `ndcg@1`, `ndcg@3`. Cut-offs in a
-    name are kept.
-
-    Functions become `Metric` objects, whose order is kept.
+    name are kept, functions become `Metric` objects, and the loss comes last.
     """
     if callable(metric) or isinstance(metric, Metric):
         metric = [metric]
@@ -370,25 +352,24 @@ def metric_names(metric: Any, eval_at: Any) -> tuple[str | Metric, ...]:
             f"metric={metric!r}: expected a name such as ndcg or ndcg@10, or a list of names"
         )
     names = metric.split(",") if isinstance(metric, str) else list(metric or [])
-    names = [Metric(n) if callable(n) else n for n in names]
-    functions = [n for n in names if isinstance(n, Metric) and n.function]
-    if functions:
-        others = metric_names([n for n in names if n not in functions], eval_at)
-        return (*functions, *others) if names[0] in functions else (*others, *functions)
-    names = [str(n).strip() for n in names]
-    if [n.lower() for n in names] in (["none"], ["null"], ["na"], [""], []):
+    if [str(name).strip().lower() for name in names] in (["none"], ["null"], ["na"], [""], []):
         return ()
     cuts = eval_at.split(",") if isinstance(eval_at, str) else eval_at
-    cuts = [as_whole(c, "eval_at", 1) for c in (cuts if hasattr(cuts, "__iter__") else [cuts])]
-    joined: list[str] = []
+    cuts = [as_whole(cut, "eval_at", 1) for cut in (cuts if hasattr(cuts, "__iter__") else [cuts])]
+    joined: list[str | Metric] = []
     for name in names:
-        if name.isdigit() and joined and "@" in joined[-1]:  # "ndcg@1,3" split at its comma
-            joined.append(f"{joined[-1].split('@')[0]}@{name}")
-        elif name.lower() == LOSS:
+        if callable(name):
+            name = Metric(name)
+        if isinstance(name, Metric) and name.function:
+            joined.append(name)
+            continue
+        word, last = str(name).strip(), str(joined[-1]) if joined else ""
+        if word.isdigit() and "@" in last:  # "ndcg@1,3" split at its comma
+            joined.append(str(Metric.parse(f"{last.split('@')[0]}@{word}")))
+        elif word.lower() == LOSS:
             joined.append(LOSS)
-        elif not cuts or Metric.parse(name).cutoffs:
-            joined += Metric.parse(name).names
+        elif not cuts or Metric.parse(word).cutoffs:
+            joined += Metric.parse(word).names
         else:
-            joined += [f"{name}@{c}" for c in cuts]
-    names = [str(Metric.parse(name)) for name in joined if name != LOSS]
-    return tuple(dict.fromkeys([*names, *(name for name in joined if name == LOSS)]))
+            joined += [str(Metric.parse(f"{word}@{cut}")) for cut in cuts]
+    return tuple(dict.fromkeys(sorted(joined, key=lambda name: name == LOSS)))

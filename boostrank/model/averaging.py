@@ -18,16 +18,16 @@ from msgspec import structs
 from boostrank.core.errors import ParameterError
 from boostrank.engines import get_backend
 from boostrank.engines.base import Backend
-from boostrank.model.ranking_model import RankingModel, TreeCounts
+from boostrank.model.ranking_model import RankingModel, TreeCounts, as_model
 
 
-def average(models: Sequence[RankingModel], weights: Sequence[float] | None = None) -> RankingModel:
+def average(models: Sequence[Any], weights: Sequence[float] | None = None) -> RankingModel:
     """Return a model whose scores are the weighted sum of several models' scores, up to rounding of
     the leaves.
 
     Args:
-        models: models from the same engine, with the same features. Each contributes its best
-            rounds.
+        models: models from the same engine, with the same features, or their paths, boosters or
+            fitted rankers. Each contributes its best rounds.
         weights: positive weight for each model; None for the mean. XGBoost's base score, a
             constant, is not scaled.
 
@@ -52,10 +52,7 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
     """
     if not models:
         raise ParameterError("there are no models to average")
-    if not_models := [model for model in models if not isinstance(model, RankingModel)]:
-        raise ParameterError(
-            f"average() needs RankingModels, but got {type(not_models[0]).__name__}"
-        )
+    models = list(map(as_model, models))
     if weights is not None and not (
         len(weights) == len(models) and all(0.0 < weight < math.inf for weight in weights)
     ):

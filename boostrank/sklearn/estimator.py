@@ -228,22 +228,21 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             InputError: as in `boostrank.train`. It is a ValueError.
         """
         more = _fit_arguments(options)
-        names, how = (
-            more.pop("feature_name", "auto"),
-            {"categorical_feature": more.pop("categorical_feature", "auto")},
-        )
-        how["feature_names"] = None if isinstance(names, str) else list(names)
-        data = self._dataset("fit", X, y, qid=qid, group=group, sample_weight=sample_weight, **how)
+        names = more.pop("feature_name", "auto")
+        how = {
+            "categorical_feature": more.pop("categorical_feature", "auto"),
+            "feature_names": None if isinstance(names, str) else list(names),
+        }
         of_fit = {"qid": qid, "group": group, "sample_weight": sample_weight}
+        data = self._dataset("fit", X, y, **of_fit, **how)
         of_sets = {name: more.pop(f"eval_{name}", None) for name in of_fit}
         sets = self._evaluation_sets(more.pop("eval_set", None), of_sets, (X, y, data), of_fit, how)
         # Arguments replace parameters, and functions are marked by their arguments.
         params = self._train_params()
-        for name in ("eval_at", "early_stopping_rounds"):
-            params |= {name: more.pop(name)} if name in more else {}
-        if "eval_metric" in more:
-            params = {name: value for name, value in params.items() if name not in METRIC_NAMES}
-            params["eval_metric"] = more.pop("eval_metric")
+        for name in more.keys() & {"eval_at", "early_stopping_rounds", "eval_metric"}:
+            if name == "eval_metric":
+                params = {key: params[key] for key in params if key not in METRIC_NAMES}
+            params[name] = more.pop(name)
         for name in params.keys() & METRIC_NAMES:
             metrics = [
                 Metric.of(each) if measures_a_query(each) else each
@@ -255,14 +254,9 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         if "objective" in params:
             params["objective"] = of_labels(params["objective"])
         more["callbacks"] = as_list(params.pop("callbacks", None)) + as_list(more.get("callbacks"))
-        self.model_: RankingModel = train(
-            params,
-            data,
-            valid_sets=sets,
-            valid_names=more.pop("eval_names", None),
-            **more,
-            **{name: getattr(self, name) for name in _OF_TRAIN},
-        )
+        more["valid_names"] = more.pop("eval_names", None)
+        more |= {name: getattr(self, name) for name in _OF_TRAIN}
+        self.model_: RankingModel = train(params, data, valid_sets=sets, **more)
         self._metric = self._headline(params.get("eval_at"))
         return self
 
@@ -368,10 +362,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """
         model = RankingModel.load(fname)
         self.model_, self.backend, self.n_features_in_ = model, model.backend, model.n_features
-        self._knows_queries, self._has_names = (
-            True,
-            not all(map(_GENERATED.fullmatch, model.feature_names)),
-        )
+        self._has_names = not all(map(_GENERATED.fullmatch, model.feature_names))
+        self._knows_queries = True
         self.__dict__.pop("feature_names_in_", None)
         if self._has_names:
             self.feature_names_in_ = np.array(model.feature_names, object)
@@ -456,8 +448,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 
     @staticmethod
     def _headline(cutoffs: Any) -> Metric:
-        if cutoffs is None:
-            cutoffs = DEFAULT_EVAL_AT
+        cutoffs = DEFAULT_EVAL_AT if cutoffs is None else cutoffs
         names = metric_names("ndcg", cutoffs)
         return Metric.parse(headline(names) or "ndcg")
 
@@ -467,13 +458,14 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             if value is None or name in (*_OF_TRAIN, "sort", "importance_type"):
                 continue
             if name in _NOT_OF_INIT:
-                remedy = "pass its entries: BoostRanker(**params)"
+                remedy = "its entries: BoostRanker(**params)"
                 if name != "params":
-                    remedy = f"pass fit(X, y, {name}=...)"
-                raise ParameterError(f"{name!r} is no parameter of {type(self).__name__}; {remedy}")
-            if hasattr(value, "randint") or hasattr(value, "integers"):  # a random generator
-                value = getattr(value, "integers", None) or value.randint
-                value = int(value(np.iinfo(np.int32).max))
+                    remedy = f"fit(X, y, {name}=...)"
+                words = f"{name!r} is no parameter of {type(self).__name__}"
+                raise ParameterError(f"{words}; pass {remedy}")
+            draw = getattr(value, "integers", getattr(value, "randint", None))
+            if draw is not None:  # a random generator
+                value = draw(np.iinfo(np.int32).max)
             params[name] = value.item() if isinstance(value, np.generic) else value
         frequency = params.keys() & {"bagging_freq", "subsample_freq"}
         if self.backend == "lightgbm" and self.subsample is not None and not frequency:
@@ -529,18 +521,13 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         rows, qid, group = self._rows(what, X, qid, group)
         if hasattr(rows, "columns"):
             columns = [str(name) for name in getattr(rows, "column_names", rows.columns)]
-            if what == "fit" and feature_names is not None and feature_names != columns:
+            if what == "fit" and feature_names not in (None, columns):
                 raise ParameterError(
                     "feature_name differs from the column names of X; rename the columns instead"
                 )
             feature_names = None
-        more |= {
-            "weight": sample_weight,
-            "feature_names": feature_names,
-            "sort": self.sort,
-            "copy": False,
-        }
-        return RankingDataset.from_arrays(rows, y, qid=qid, group=group, **more)
+        more |= {"weight": sample_weight, "feature_names": feature_names, "sort": self.sort}
+        return RankingDataset.from_arrays(rows, y, qid=qid, group=group, copy=False, **more)
 
     def _one_query(self, rows: Any, what: str, qid: Any, group: Any) -> Any:
         """Return the query sizes, or a single query's size if neither this call nor `fit` specifies
@@ -580,10 +567,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             return None
         if isinstance(sets, tuple) and len(sets) == 2 and not isinstance(sets[0], tuple):
             sets, of_sets = [sets], {name: _list_of_one(values) for name, values in of_sets.items()}
-        of_pairs = isinstance(sets, list | tuple) and all(
-            isinstance(pair, list | tuple) for pair in sets
-        )
-        if not of_pairs or any(len(pair) != 2 for pair in sets):
+        pairs = sets if isinstance(sets, list | tuple) else [None]
+        if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
             raise ParameterError("eval_set must be a list of pairs (X, y), or one pair")
         for name, values in of_sets.items():
             if values is not None and len(values) != len(sets):
@@ -595,19 +580,13 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         # The training set is reused where its rows are repeated with the same queries and weights.
         datasets: list[RankingDataset] = []
         for i, (features, labels) in enumerate(sets):
-            of_set = {
-                name: None if values is None else values[i] for name, values in of_sets.items()
-            }
-            repeats = features is X and labels is y
-            if repeats and all(values is None for values in of_set.values()):
-                datasets.append(data)
-                continue
-            if repeats and of_set["qid"] is of_set["group"]:  # only weights
+            of_set = dict.fromkeys(of_sets)
+            of_set |= {name: values[i] for name, values in of_sets.items() if values is not None}
+            repeats, weighted = features is X and labels is y, of_set["sample_weight"] is not None
+            if repeats and of_set["qid"] is of_set["group"]:  # no queries
                 of_set |= {"qid": of_fit["qid"], "group": of_fit["group"]}
             candidate = self._dataset("eval_set", features, labels, **of_set, **how)
-            weighted = of_set["sample_weight"] is not None
-            is_same = repeats and _alike(candidate, data, weighted=weighted)
-            if is_same:
+            if repeats and _alike(candidate, data, weighted=weighted):
                 candidate = data
             datasets.append(candidate)
         return datasets
@@ -620,7 +599,7 @@ def _is_parameter(name: str) -> bool:
 
 def _alike(first: RankingDataset, second: RankingDataset, *, weighted: bool) -> bool:
     """Return True if the queries of the same rows are equal and, if `weighted`, their weights."""
-    names = ("sizes", *(("each_weight", "document_weights") if weighted else ()))
+    names = ("sizes", "each_weight", "document_weights")[: 3 if weighted else 1]
     return all(
         np.array_equal(getattr(first.queries, name), getattr(second.queries, name))
         for name in names

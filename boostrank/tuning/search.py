@@ -23,8 +23,8 @@ from boostrank.core.errors import DataError, InputError, MissingDependency, Para
 from boostrank.core.params import Param
 from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.core.types import Float64Array, takes
-from boostrank.data.dataset import RankingDataset
-from boostrank.fit.folds import Folds
+from boostrank.data.dataset import RankingDataset, as_dataset
+from boostrank.fit.execute import Folds
 from boostrank.fit.resolve import resolve
 from boostrank.fit.run import run
 from boostrank.fit.settings import (
@@ -134,8 +134,6 @@ far.
 @takes_options(option for name, option in KEYWORDS.items() if name in declared(SingleOptions))
 @takes(
     params=Mapping | None,
-    train_set=RankingDataset,
-    valid_set=RankingDataset | None,
     num_boost_round=int,
     trials=int,
     folds=int,
@@ -145,8 +143,8 @@ far.
 )
 def tune(
     params: Mapping[str, Any] | None,
-    train_set: RankingDataset,
-    valid_set: RankingDataset | None = None,
+    train_set: Any,
+    valid_set: Any = None,
     num_boost_round: int = 500,
     *,
     trials: int = 50,
@@ -161,7 +159,7 @@ def tune(
     Args:
         params: as in `boostrank.train`. Given parameters are not searched. The default patience is
             50 rounds.
-        train_set: the training set, with features in memory.
+        train_set: the training set, with features in memory, as in `boostrank.train`.
         valid_set: data set on which trials are evaluated; None for folds of the training queries.
         num_boost_round: maximum number of rounds in each training.
         trials: total number of trials, including the trials in a resumed study; 0 returns the
@@ -195,8 +193,11 @@ def tune(
         raise MissingDependency("tuning needs Optuna: pip install 'boostrank[tune]'") from None
     if trials < 0:
         raise ParameterError(f"trials={trials}: expected at least 0")
-    single = SingleOptions(params=dict(params or {}), rounds=num_boost_round, **options)
-    search = _Search(TrainOptions(**vars(single)), train_set, valid_set, folds, dict(space or {}))
+    train_options = TrainOptions(params=dict(params or {}), rounds=num_boost_round, **options)
+    data, valid = as_dataset(train_set, "train_set"), valid_set
+    if valid is not None:
+        valid = as_dataset(valid, "valid_set", data.feature_names)
+    search = _Search(train_options, data, valid, folds, dict(space or {}))
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     remembered = _open_study(optuna, study, search.identity())
     search.measure_start(remembered)
@@ -253,12 +254,9 @@ def _finished(study: Any) -> list[Any]:
 
 def _leader_of(study: Any) -> Any:
     """Return the best trial that is better than the start, or None if there is none."""
-    trials = [
-        t
-        for t in study.get_trials(deepcopy=False)
-        if t.value is not None and "per_query" in t.user_attrs
-    ]
-    return max(trials, key=lambda t: (t.value, -t.number), default=None)
+    finished = [trial for trial in study.get_trials(deepcopy=False) if trial.value is not None]
+    leaders = [trial for trial in finished if "per_query" in trial.user_attrs]
+    return max(leaders, key=lambda trial: (trial.value, -trial.number), default=None)
 
 
 class _Search:
@@ -304,16 +302,17 @@ class _Search:
                 f"metric {metric}: higher must be better in a search; return the negative value"
             )
         self.metric = str(metric)
-        self._folds = None if valid else Folds(plan.trainings[0], folds, plan.seed, shares=False)
-        self.folds = 0 if valid else folds
+        self._folds, self.folds = None, 0
+        if not valid:
+            self._folds = Folds(plan.trainings[0], folds, plan.seed, shares=False)
+            self.folds = folds
         self._metrics, weights = [], []
         for fold in range(self.folds or 1):
-            held_out, conventions = self._held_out(fold), plan.conventions
-            bound = BoundMetrics(
-                [metric], held_out.labels, held_out.queries, conventions, plan.settings.threads
-            )
+            labels, queries = self._held_out(fold).labels, self._held_out(fold).queries
+            threads = plan.settings.threads
+            bound = BoundMetrics([metric], labels, queries, plan.conventions, threads)
             self._metrics.append(bound)
-            weights.append(held_out.queries.each_weight)
+            weights.append(queries.each_weight)
         self._weights = np.concatenate(weights)
         self._start, self._started_at, self._sd, self.start_rounds = np.zeros(0), math.nan, 0.0, 0
         self._failed = 0
@@ -323,10 +322,10 @@ class _Search:
         within = WithinQuery.of_options(self.plan.options)
         return {
             "fixed": (
-                {name: str(value) for name, value in sorted(self.fixed.items())}
+                {name: str(value) for name, value in self.fixed.items()}
                 | {"objective": str(getattr(self.objective, "name", self.objective))}
             ),
-            "space": {name: str(value) for name, value in sorted(self._space.items())},
+            "space": {name: str(value) for name, value in self._space.items()},
             "trees": self.plan.engine.grows_trees,
             "rounds": self.plan.preset.rounds,
             "patience": self.patience,
@@ -361,10 +360,10 @@ class _Search:
         """Run a trial, and return the name of its state and its value."""
         suggested = self._suggest(trial)
         trial.set_user_attr("params", suggested)
-        leader = _leader_of(study)
-        against = (
-            self._start if leader is None else np.array(leader.user_attrs["per_query"], np.float64)
-        )
+        leader, against, best = _leader_of(study), self._start, self._started_at
+        if leader is not None:
+            against = np.array(leader.user_attrs["per_query"], np.float64)
+            best = leader.value
         try:
             per_query, rounds = self._evaluate(suggested, self.seed, against)
         except Exception as error:  # incompatible values raise different exceptions in each engine
@@ -378,7 +377,7 @@ class _Search:
             return "PRUNED", None
         value = self._mean(per_query)
         trial.set_user_attr("rounds", rounds)
-        if value > (self._mean(self._start) if leader is None else leader.value):
+        if value > best:
             trial.set_user_attr("per_query", _rounded(per_query))
         return "COMPLETE", value
 
@@ -399,14 +398,13 @@ class _Search:
             name: dimension for name, dimension in self._space.items() if name != "objective"
         }
         searched: Sequence[Param] = ()
-        scheduled: Container[str] = ()
-        if isinstance(objective, ObjectiveSpec):
-            searched, scheduled = objective.params, objective.default_schedules
+        spec = objective if isinstance(objective, ObjectiveSpec) else None
+        if spec is not None:
+            searched = spec.params
         elif isinstance(objective, str) and ":" not in objective:
             searched = [param for param in accepted_params(objective) if param not in OPTIONS]
-            scheduled = next(
-                (spec.default_schedules for spec in OBJECTIVES if spec.name == objective), ()
-            )
+            spec = next((spec for spec in OBJECTIVES if spec.name == objective), None)
+        scheduled: Container[str] = () if spec is None else spec.default_schedules
         # A constant in place of the objective's own schedule would change the objective.
         searched = [
             param for param in searched if param.schedulable and param.name not in scheduled
@@ -427,21 +425,16 @@ class _Search:
         far. `lucky` > 0 changes the seed and the order of the training rows, which should not
         matter.
         """
-        params = (
-            {"objective": self.objective, "early_stopping_round": self.patience}
-            | self.fixed
-            | dict(suggested)
-        )
+        params = {"objective": self.objective, "early_stopping_round": self.patience}
+        params |= self.fixed | dict(suggested)
         # Train in every fold, until the trial is clearly worse.
-        training = self.plan.make_training(params, seed + lucky)
+        training = replace(self.plan, params=params).make_training(seed + lucky)
         values: list[Float64Array] = []
         rounds = []
         for fold, metrics in enumerate(self._metrics):
-            part = (
-                training
-                if self._folds is None
-                else self._folds.training(training, fold, measures=True)
-            )
+            part = training
+            if self._folds is not None:
+                part = self._folds.training(training, fold, measures=True)
             if lucky:
                 data = part.train_set.shuffled(np.random.default_rng([seed, lucky]))
                 part = replace(part, train_set=data)
@@ -450,13 +443,10 @@ class _Search:
             values.append(metrics.per_query(scores)[self.metric])
             rounds.append(model.best_iteration)
             so_far = np.concatenate(values)
-            if (
-                against is not None
-                and so_far.size < self._weights.size
-                and self._behind(so_far, against)
-            ):
+            is_last = so_far.size == self._weights.size
+            if against is not None and not is_last and self._behind(so_far, against):
                 return so_far, 0
-        return np.concatenate(values), int(np.median(rounds))
+        return so_far, int(np.median(rounds))
 
     def _held_out(self, fold: int) -> RankingDataset:
         """Return the queries on which a fold's model is evaluated."""
@@ -524,9 +514,8 @@ class _Search:
 
 
 def _best(trials: Sequence[Trial]) -> Trial | None:
-    return max(
-        (t for t in trials if t.state == "done"), key=lambda t: (t.value, -t.number), default=None
-    )
+    finished = [trial for trial in trials if trial.state == "done"]
+    return max(finished, key=lambda trial: (trial.value, -trial.number), default=None)
 
 
 def _rounded(values: Float64Array) -> list[Any]:

@@ -257,7 +257,7 @@ def asking_in(monkeypatch: pytest.MonkeyPatch, training: int) -> None:
             self._request.pending |= sum(begun) == training and env.iteration == 1
             super().__call__(env)
 
-    monkeypatch.setattr("boostrank.fit.callbacks.StopWhenAsked", Asked)
+    monkeypatch.setattr("boostrank.from_files.StopWhenAsked", Asked)
 
 
 @pytest.mark.parametrize("training", [1, 3])

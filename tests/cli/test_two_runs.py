@@ -213,7 +213,6 @@ def test_fault_077_a_training_goes_on_without_its_checkpoint(
     result = succeed(*train_eight_rounds(data, tmp_path / "m", "--checkpoint-every", 1))
     assert result.stderr.count("No space left on device") == 1
     assert "Training continues" in result.stderr
-    assert "6 checkpoints could not be written" in result.stderr.splitlines()
     assert sorted(read_folder(tmp_path)) == ["m", "m.meta.json"]
 
 

@@ -28,7 +28,7 @@ from boostrank.engines import parse_model
 from boostrank.engines.base import StopTraining
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.fit.checkpoint import Checkpoint
-from boostrank.fit.folds import FoldSummary
+from boostrank.fit.execute import FoldSummary
 from boostrank.fit.start import cross_fit
 from boostrank.fit.start import ridge as start_rows
 from tests.cli.conftest import refuse, succeed

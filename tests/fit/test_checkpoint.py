@@ -324,7 +324,8 @@ def test_fault_077_a_write_that_fails_leaves_the_old_checkpoint_and_the_training
         model = trained({}, checkpoint=checkpoint)
     assert len(caught) == 1
     assert model.best_iteration == ROUNDS
-    assert (checkpoint.failures, checkpoint.holds) == (ROUNDS - 1, None)
+    assert checkpoint.failure
+    assert checkpoint.holds is None
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint"]
     assert path.read_bytes() == written.read_bytes()
 

@@ -308,7 +308,7 @@ def test_what_lies_beyond_the_training_data_changes_little() -> None:
 
 def test_of_many_documents_some_parts_are_learnt_from(monkeypatch: Any) -> None:
     monkeypatch.setattr(start_rows, "_NUMBERS_A_BLOCK", 30)
-    every = start_rows.parts_of(make_dataset().queries, 5)
+    every = start_rows.parts_of(make_dataset())
     assert start_rows.spread(every, 1_000) == every
     few = start_rows.spread(every, 20)
     assert few == every[:: -(-SIZES.sum() // 20)]

@@ -12,8 +12,8 @@ from scipy import sparse
 from boostrank import RankingDataset, RankingModel, train
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.data.rows import Whole
-from boostrank.fit.execute import execute
-from boostrank.fit.folds import number_queries
+from boostrank.engines.engine_params import Limits
+from boostrank.fit.execute import execute, number_queries
 from boostrank.fit.resolve import resolve
 from boostrank.fit.start import cross_fit
 from boostrank.fit.start import ridge as start_rows
@@ -183,14 +183,14 @@ def test_starts_of_folds_are_those_of_the_same_sums(
     count = len(data.queries)
     fold, inner = np.arange(count) % 4, np.arange(count) // 4 % start_rows.FOLDS
     shared, apart = cross_fit.FoldStarts(fold, inner), cross_fit.FoldStarts(fold, inner)
-    whole = Whole(data)
+    whole, limits = Whole(data), Limits.none(data.n_features)
     for k in range(4):
         part = whole.part(np.flatnonzero(fold != k))
-        of_shared = shared.without(k, part, "exponential")
+        of_shared = shared.without(k, part, "exponential", 1, limits)
         with monkeypatch.context() as patched:
             patched.setattr(cross_fit, "_NUMBERS_SHARED", 0)
             assert_same(
-                apart.without(k, part, "exponential"),
+                apart.without(k, part, "exponential", 1, limits),
                 cross_fit.cross_fitted(part, "exponential"),
                 0.0,
             )

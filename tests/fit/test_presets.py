@@ -13,7 +13,7 @@ import pytest
 from boostrank import Checkpoint, RankingDataset, RankingModel, train
 from boostrank.core.errors import DataWarning, ParameterError, TrainingError
 from boostrank.engines import get_backend
-from boostrank.fit import folds as module
+from boostrank.fit import execute as module
 from boostrank.fit.execute import execute
 from boostrank.fit.plan import Member, Preset, Training
 from boostrank.fit.presets import (

@@ -107,10 +107,28 @@ def test_early_stopping_on_what_is_not_evaluated(data: RankingDataset) -> None:
         boostrank.train(PARAMS, data, 2, valid_sets=[data.take(np.arange(5))], callbacks=[stop])
 
 
+def test_callbacks_are_told_the_path_of_the_model_to_continue(
+    data: RankingDataset, tmp_path: Path
+) -> None:
+    class Told:
+        def planned(self, plan: Any) -> None:
+            self.init_model = plan.options.init_model
+
+        def __call__(self, env: Any) -> None:
+            pass
+
+    told, path = Told(), str(tmp_path / "m")
+    boostrank.train(PARAMS, data, 1, start="none").save(path)
+    boostrank.train(PARAMS, data, 1, init_model=path, callbacks=[told])
+    assert told.init_model == path
+    with pytest.raises(ParameterError, match="init_model"):
+        boostrank.train(PARAMS | {"init_model": path}, data, 1)
+
+
 def test_models_of_something_else_are_not_averaged(data: RankingDataset) -> None:
     model = boostrank.train(PARAMS, data, 1, start="none")
-    with pytest.raises(ParameterError, match="RankingModels, but got Booster"):
-        boostrank.average([model, model.booster])
+    with pytest.raises(ParameterError, match="RankingDataset"):
+        boostrank.average([model, data])
 
 
 def test_rows_of_queries_that_do_not_fit(data: RankingDataset) -> None:

@@ -687,13 +687,10 @@ def test_arguments_of_another_kind_are_refused_in_words(
         BoostRanker(**FAST).fit(rows.X, rows.y, qid=rows.qid, **sets, **arguments)
 
 
-def test_cut_offs_may_be_a_set_and_models_to_average_are_models(rows: Rows) -> None:
-    assert (
-        0
-        <= BoostRanker(**FAST, eval_at={3})
-        .fit(rows.X, rows.y, qid=rows.qid)
-        .score(rows.X, rows.y, rows.qid)
-        <= 1
-    )
-    with pytest.raises(ParameterError, match=r"RankingModels.*str"):
-        boostrank.average("abc")
+def test_cut_offs_may_be_a_set_and_rankers_are_averaged(rows: Rows) -> None:
+    ranker = BoostRanker(**FAST, eval_at={3}).fit(rows.X, rows.y, qid=rows.qid)
+    assert 0 <= ranker.score(rows.X, rows.y, rows.qid) <= 1
+    mean = boostrank.average([ranker, ranker.model_])
+    np.testing.assert_allclose(mean.predict(rows.X), ranker.predict(rows.X), atol=1e-5)
+    with pytest.raises(ParameterError, match="RankingModel"):
+        boostrank.average([3])

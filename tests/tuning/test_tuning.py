@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import pytest
 
@@ -15,7 +16,7 @@ import boostrank
 from boostrank import RankingDataset, train
 from boostrank.core.errors import DataError, InputError, ParameterError
 from boostrank.core.params import Param
-from boostrank.fit.folds import Folds
+from boostrank.fit.execute import Folds
 from boostrank.fit.resolve import resolve
 from boostrank.metrics import BoundMetrics
 from boostrank.options import TrainOptions
@@ -312,3 +313,13 @@ def test_the_command_writes_a_config_that_train_takes(tmp_path: Path) -> None:
     more = succeed(*how[:5], "4", *how[6:], "--resume")
     assert "4/4" in more.stderr
     assert "3/4" not in more.stderr
+
+
+def test_a_search_takes_the_data_sets_of_the_engines(data: RankingDataset) -> None:
+    ours = [data, data.take(np.arange(6))]
+    theirs = [
+        lgb.Dataset(part.features[:], part.labels, group=part.queries.sizes, free_raw_data=False)
+        for part in ours
+    ]
+    results = [tune(FIXED, *sets, num_boost_round=2, trials=0) for sets in (ours, theirs)]
+    assert results[0].start == results[1].start

@@ -27,7 +27,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,15 +34,13 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 
 from boostrank.core.conventions import Gain, above_least, weighted_gains
-from boostrank.core.errors import DataWarning, ParameterError, warn_user
+from boostrank.core.errors import DataWarning, warn_user
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float32Array, Float64Array, Int64Array, ParamValues
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import whole_of
-from boostrank.engines.base import Backend
 from boostrank.engines.engine_params import Limits
 from boostrank.engines.trees import LinearStart
-from boostrank.fit.settings import AUTO_START, LINEAR_START, Settings
 from boostrank.fit.start.ridge import (
     FOLDS,
     RANKED,
@@ -96,11 +93,11 @@ class CrossFitted:
         """Return the initial scores for the training set and other sets, or None if the engine can
         compute them.
         """
-        parts = ((data, whole_of(data.features) is not None) for data in sets[1:])
-        return [
-            self.scores,
-            *(scores_of(self.start, data, threads) if part else None for data, part in parts),
-        ]
+        scores: list[Float64Array | None] = [self.scores]
+        for data in sets[1:]:
+            is_part = whole_of(data.features) is not None
+            scores.append(scores_of(self.start, data, threads) if is_part else None)
+        return scores
 
 
 StartFitter = Callable[[RankingDataset, Gain, int, Limits], CrossFitted]
@@ -114,57 +111,6 @@ def _one_blas_thread() -> Iterator[None]:
 
     with threadpool_limits(limits=1, user_api="blas"):
         yield
-
-
-def limits_of(
-    engine: Backend, params: ParamValues, names: Sequence[str], categorical: Sequence[int]
-) -> Limits:
-    """Return the constraints on a model that follow from the parameters and the categorical
-    columns.
-    """
-    limits = engine.params.limits(params, names)
-    turned = next((i for i in categorical if limits.direction[i]), None)
-    if turned is not None:
-        raise ParameterError(
-            f"monotone_constraints: {names[turned]!r} is categorical, and has no direction"
-        )
-    return replace(limits, unused=tuple(sorted({*limits.unused, *categorical})))
-
-
-def begins_linear(
-    start: Any,
-    engine: Backend,
-    settings: Settings,
-    train_set: RankingDataset,
-    *,
-    is_auto: bool,
-) -> bool:
-    """Return whether a training begins with a linear start.
-
-    Args:
-        start: "linear", "none", None, or "auto": "linear" if `is_auto` and the engine supports it.
-    """
-    if start in (None, "none"):
-        return False
-    if start == AUTO_START and not (is_auto and engine.starts_linear):
-        return False
-    if start not in (AUTO_START, LINEAR_START):
-        raise ParameterError(
-            f"start={start!r}: expected {LINEAR_START!r}, {AUTO_START!r} or 'none'"
-        )
-    try:
-        if not engine.starts_linear:
-            raise ParameterError(
-                f"no linear start: {engine.name} grows no trees; start='none' omits it"
-            )
-        if settings.objective is not None and train_set.document_weights is not None:
-            settings.objective.check_gain_weights("the linear start", "start='none' omits it")
-    except ParameterError as error:
-        if start == LINEAR_START:
-            raise
-        warn_user(str(error), DataWarning)
-        return False
-    return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,43 +131,27 @@ class Regressions:
     scale: float = 1.0
     moved: float = 0.0
 
-    def scores(
-        self, data: Source, fold: Int64Array, threads: int
-    ) -> tuple[Float64Array, Int64Array]:
-        """Return initial scores for training rows, float64[N], and the number of rows in each step.
-
-        Args:
-            fold: int64[Q], fold of each query, from `folds`.
+    def scores(self, rows: Rows, parts: Sequence[Part]) -> tuple[Float64Array, Int64Array]:
+        """Return the scores of several parts, without scaling, and the number of rows in each
+        step.
         """
-        rows = Rows(
-            data, parts_of(data.queries, data.features.shape[1], fold), self.columns, threads
-        )
-        scores, counts = rows.join_scores(rows.parts, self.predicted, self.whole)
-        return scores * self.scale, counts
-
-    def predicted(self, part: Part, x: Float32Array) -> tuple[Float64Array, Int64Array]:
-        """Return the scores and the numbers of rows for one part, without scaling."""
-        return self.whole.summed(x, self._levels, part.of_row(part.fold))
-
-    @cached_property
-    def _levels(self) -> Float64Array:
-        return np.stack([curves.levels for curves in self.others])
+        levels = np.stack([curves.levels for curves in self.others])
+        return rows.join_scores(parts, self.whole, levels)
 
     def cross_fitted(
         self, names: tuple[str, ...], scores: Float64Array, counts: Int64Array
     ) -> CrossFitted:
-        """Return the initial scores with the model's start, which is the regression on all rows."""
+        """Return the model's start, which is the regression on all rows, with the initial scores
+        from these scores of the training rows.
+        """
         curves = {
             int(self.columns[position]): curve.times(self.scale)
             for position, curve in self.whole.with_documents(counts)
         }
         start = LinearStart(names, simplified(curves, self.moved))
         model = "ridge regression within queries, cross-fitted, in steps"
-        return CrossFitted(
-            start,
-            scores,
-            {"model": model, "ridge": self.ridge, "scale": self.scale, "folds": FOLDS},
-        )
+        description = {"model": model, "ridge": self.ridge, "scale": self.scale, "folds": FOLDS}
+        return CrossFitted(start, scores * self.scale, description)
 
 
 @_one_blas_thread()
@@ -236,6 +166,7 @@ def cross_fitted(
             those with the highest single correlation with the gains are used.
         limits: constraints. Features that trees cannot use are ignored.
     """
+    limits = limits or Limits.none(data.n_features)
     rows = _rows_of(data, weighted_gains(data.labels, gain, data.queries), threads, limits)
     return _started(rows, _regressed(rows))
 
@@ -260,54 +191,42 @@ class FoldStarts:
 
     @_one_blas_thread()
     def without(
-        self,
-        fold: int,
-        data: RankingDataset,
-        gain: Gain,
-        threads: int = 1,
-        limits: Limits | None = None,
+        self, fold: int, data: RankingDataset, gain: Gain, threads: int, limits: Limits
     ) -> CrossFitted:
         """Fit a start, as `cross_fitted` does, to the rows outside a fold."""
         if self._shared is None:
-            limits = limits or Limits.none(data.n_features)
-            self._shared = self._learnt(data.features.whole.data, gain, threads, limits)
+            self._shared = self._learn(data.features.whole.data, gain, threads, limits)
         whole, basis, sums = self._shared
         if sums is None:
             return cross_fitted(data, gain, threads, limits)
-        parts = parts_of(data.queries, data.n_features, self._inner[self._fold != fold])
-        rows = replace(
-            whole, data=data, parts=parts, gains=weighted_gains(data.labels, gain, data.queries)
-        )
-        return _started(
-            rows, _solutions(rows, basis, sums.of_groups(np.arange(self._count) != fold))
-        )
+        parts = parts_of(data, self._inner[self._fold != fold])
+        gains = weighted_gains(data.labels, gain, data.queries)
+        rows = replace(whole, data=data, parts=parts, gains=gains)
+        sums_without = sums.of_groups(np.arange(self._count) != fold)
+        return _started(rows, _solutions(rows, basis, sums_without))
 
-    def _learnt(
+    def _learn(
         self, data: RankingDataset, gain: Gain, threads: int, limits: Limits
     ) -> tuple[Rows, _Basis, Sums | None]:
         """Compute the shared data, but no sums if labels select the features or if the sums would
         be large.
         """
-        pairs = self._fold * FOLDS + self._inner
         columns = np.setdiff1d(np.arange(data.n_features), limits.unused)
-        parts = parts_of(data.queries, data.n_features, pairs)
+        parts = parts_of(data, self._fold * FOLDS + self._inner)
         # Gives each training its usual number of documents.
         most = REGRESSED * self._count // (self._count - 1)
         gains = weighted_gains(data.labels, gain, data.queries)
         rows = Rows(data, parts, columns, threads, gains, limits.direction[columns], most)
         if columns.size > MOST_FEATURES:
             return rows, (Curves.from_pairs([]), []), None
-        basis = _basis(rows.together(spread(parts, RANKED)), threads)
-        numbers = self._count * FOLDS * basis[0].feature.size ** 2
-        return (
-            rows,
-            basis,
-            sums_of(rows, basis[0], self._count * FOLDS) if numbers <= _NUMBERS_SHARED else None,
-        )
+        basis, sums, count = _basis(rows), None, self._count * FOLDS
+        if count * basis[0].feature.size ** 2 <= _NUMBERS_SHARED:
+            sums = sums_of(rows, basis[0], count)
+        return rows, basis, sums
 
 
 @_one_blas_thread()
-def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = None) -> Regressions:
+def learnt(data: Source, gains: Any, threads: int, limits: Limits) -> Regressions:
     """Fit only the regressions, which are equal to those in `cross_fitted`.
 
     Args:
@@ -317,38 +236,26 @@ def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = N
     """
     rows = _rows_of(data, gains, threads, limits)
     regressions = _regressed(rows)
-    scores, _ = rows.join_scores(rows.some, regressions.predicted, regressions.whole)
-    return _scaled(regressions, rows, scores)
+    return _scaled(regressions, rows, regressions.scores(rows, rows.some)[0])
 
 
 def scores_of(start: LinearStart, data: Source, threads: int = 1) -> Float64Array:
     """Return the scores by a start in steps, float64[N]."""
     columns = np.sort(np.array(list(start.curves), np.int64))
-    curves = Curves.from_pairs(
-        [(number, start.curves[column]) for number, column in enumerate(columns.tolist())]
-    )
-    rows = Rows(data, parts_of(data.queries, data.features.shape[1]), columns, threads)
-    return rows.join_scores(
-        rows.parts, lambda _, x: curves.summed(x, curves.levels[np.newaxis]), curves
-    )[0]
+    functions = [start.curves[column] for column in columns.tolist()]
+    curves = Curves.from_pairs(list(enumerate(functions)))
+    fold = np.zeros(len(data.queries), np.int64)
+    rows = Rows(data, parts_of(data, fold), columns, threads)
+    return rows.join_scores(rows.parts, curves, curves.levels[np.newaxis])[0]
 
 
-def _rows_of(data: Source, gains: Any, threads: int, limits: Limits | None) -> Rows:
+def _rows_of(data: Source, gains: Any, threads: int, limits: Limits) -> Rows:
     """Return all rows with the features that a start uses."""
-    limits = limits or Limits.none(data.features.shape[1])
-    columns = np.setdiff1d(np.arange(data.features.shape[1]), limits.unused)
-    rows = Rows(
-        data,
-        parts_of(data.queries, data.features.shape[1]),
-        columns,
-        threads,
-        gains,
-        regressed=REGRESSED,
-    )
+    columns = np.setdiff1d(np.arange(len(data.feature_names)), limits.unused)
+    rows = Rows(data, parts_of(data), columns, threads, gains, regressed=REGRESSED)
     if columns.size > MOST_FEATURES:
-        warn_user(
-            _WIDE.format(MOST_FEATURES, columns.size, columns.size - MOST_FEATURES), DataWarning
-        )
+        words = _WIDE.format(MOST_FEATURES, columns.size, columns.size - MOST_FEATURES)
+        warn_user(words, DataWarning)
         rows = replace(rows, columns=_best_columns(rows))
     return replace(rows, direction=limits.direction[rows.columns])
 
@@ -378,21 +285,23 @@ def _best_columns(rows: Rows) -> Int64Array:
             columns.append((y.T @ (target * of_row), y.power(2).T @ of_row - of_means))
         return np.stack(columns, axis=1)
 
+    sampled = spread(rows.parts, RANKED)
     products, squares = sum(
-        each_of(spread(rows.parts, RANKED), sums, rows.threads, 4 * width), np.zeros((2, 2, width))
+        each_of(sampled, sums, rows.threads, 4 * width), np.zeros((2, 2, width))
     )
     worth = divide(products**2, np.where(squares > 1e-9, squares, 0.0)).max(axis=0)
     best = np.argsort(-worth[rows.columns], kind="stable")[:MOST_FEATURES]
     return np.sort(rows.columns[best])
 
 
-def _basis(rows: Float32Array, threads: int) -> _Basis:
+def _basis(rows: Rows) -> _Basis:
     """Return step functions for each feature (rank, value, is zero, is missing) and document counts
     of the steps.
     """
+    sample = rows.together(spread(rows.parts, RANKED))
 
-    def learnt(feature: int) -> tuple[list[Curve], Float64Array]:
-        column = rows[:, feature]
+    def learn(feature: int) -> tuple[list[Curve], Float64Array]:
+        column = sample[:, feature]
         values, curves = Values.from_column(column), []
         if values.distinct.size:
             curves.append(values.in_steps(values.ranks, 0.5))
@@ -407,20 +316,16 @@ def _basis(rows: Float32Array, threads: int) -> _Basis:
             curves.append(Curve(np.zeros(0), np.array([0.0]), 1.0))
         return curves, values.documents
 
-    features = run_parallel(learnt, range(rows.shape[1]), threads) if rows.size else []
+    features = run_parallel(learn, range(sample.shape[1]), rows.threads) if sample.size else []
     each, documents = [curves for curves, _ in features], [counts for _, counts in features]
     if sum(map(len, each)) > MOST_COLUMNS:
         each = [curves[:1] for curves in each]
-    return (
-        Curves.from_pairs(
-            [(feature, curve) for feature, curves in enumerate(each) for curve in curves]
-        ),
-        documents,
-    )
+    pairs = [(feature, curve) for feature, curves in enumerate(each) for curve in curves]
+    return Curves.from_pairs(pairs), documents
 
 
 def _regressed(rows: Rows) -> Regressions:
-    basis = _basis(rows.together(spread(rows.parts, RANKED)), rows.threads)
+    basis = _basis(rows)
     return _solutions(rows, basis, sums_of(rows, basis[0]))
 
 
@@ -436,80 +341,68 @@ def _curves(
     documents: list[Float64Array],
     weights: Float64Array,
     sums: Sums,
-    direction: Int64Array | None,
+    direction: Any,
 ) -> list[Curves]:
     """Combine the basis into one monotone step function per feature for each row of the weights,
     float64[r, c].
     """
-    assert direction is not None
     each, used = divide(weights, sums.scale), sums.scale > 0.0
-    functions = list(basis)
+    functions = [curve for _, curve in basis]
     combined: list[list[tuple[int, Curve]]] = [[] for _ in weights]
     for feature in np.unique(basis.feature[used]).tolist():
         columns = np.flatnonzero((basis.feature == feature) & used)
-        bounds = max(
-            (functions[j][1].bounds for j in columns.tolist()), key=len
-        )  # others have the same, or none
-        levels = np.stack(
-            [np.broadcast_to(functions[j][1].constant, bounds.size + 1) for j in columns.tolist()]
-        )
-        missing = np.array([functions[j][1].missing for j in columns.tolist()])
+        curves = [functions[column] for column in columns.tolist()]
+        # All with bounds have the same.
+        bounds = max((curve.bounds for curve in curves), key=len)
+        levels = np.stack([np.broadcast_to(curve.constant, bounds.size + 1) for curve in curves])
+        missing = np.array([curve.missing for curve in curves])
         weight = each[:, columns]
         less = weight @ sums.mean[columns]
-        for r, (constant, none) in enumerate(
-            zip(weight @ levels - less[:, np.newaxis], weight @ missing - less, strict=True)
-        ):
+        constants, nones = weight @ levels - less[:, np.newaxis], weight @ missing - less
+        for pairs, constant, none in zip(combined, constants, nones, strict=True):
             curve = Curve(bounds, constant, float(none))
-            combined[r].append(
-                (feature, isotonic(curve, documents[feature], int(direction[feature])))
-            )
+            curve = isotonic(curve, documents[feature], int(direction[feature]))
+            pairs.append((feature, curve))
     return [Curves.from_pairs(pairs) for pairs in combined]
 
 
 def _started(rows: Rows, regressions: Regressions) -> CrossFitted:
     """Scale the regressions, and return the start with its initial scores."""
-    scores, counts = rows.join_scores(rows.parts, regressions.predicted, regressions.whole)
-    regressions = _scaled(
-        regressions, rows, np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)])
-    )
-    return regressions.cross_fitted(
-        tuple(rows.data.feature_names), scores * regressions.scale, counts
-    )
+    scores, counts = regressions.scores(rows, rows.parts)
+    sample = np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)])
+    regressions = _scaled(regressions, rows, sample)
+    return regressions.cross_fitted(tuple(rows.data.feature_names), scores, counts)
 
 
 def _scaled(regressions: Regressions, rows: Rows, scores: Float64Array) -> Regressions:
     """Determine the scale of the scores from the scores for `rows.some`."""
-    gains = [above_least(rows.gains[p.at], p.queries) for p in rows.some]
-    sizes = np.concatenate([np.zeros(0, np.int64), *(part.queries.sizes for part in rows.some)])
-    weights = np.concatenate([np.zeros(0), *(part.queries.each_weight for part in rows.some)])
+    indices = [part.queries for part in rows.some]
+    gains = [above_least(rows.gains[part.at], part.queries) for part in rows.some]
+    sizes = np.concatenate([np.zeros(0, np.int64), *(index.sizes for index in indices)])
+    weights = np.concatenate([np.zeros(0), *(index.each_weight for index in indices)])
     queries = QueryIndex.from_sizes(sizes, weights=weights)
-    scale = SHARE * _softmax_scale(scores, np.concatenate([np.zeros(0), *gains]), weights, queries)
+    scale = SHARE * _softmax_scale(scores, np.concatenate([np.zeros(0), *gains]), queries)
     deviation = float(scores.std()) if scores.size else 0.0
-    moved = MOVED * scale * deviation
-    return replace(regressions, scale=scale, moved=moved)
+    return replace(regressions, scale=scale, moved=MOVED * scale * deviation)
 
 
-def _softmax_scale(
-    scores: Float64Array, gains: Float64Array, weights: Float64Array, queries: QueryIndex
-) -> float:
+def _softmax_scale(scores: Float64Array, gains: Float64Array, queries: QueryIndex) -> float:
     """Return the factor at which the softmax of the scores has the lowest cross entropy with the
     shares of the gain.
     """
     starts, sizes = queries.ptr[:-1], queries.sizes
     total = np.repeat(np.add.reduceat(gains, starts), sizes)
-    shares = np.divide(gains, total, out=np.zeros(gains.size), where=total > 0.0) * np.repeat(
-        weights, sizes
-    )
-    taught = np.add.reduceat(shares, starts)
-    target = float(shares @ scores)
-    centred = scores - np.repeat(np.maximum.reduceat(scores, starts), sizes)
+    shares = np.divide(gains, total, out=np.zeros(gains.size), where=total > 0.0)
+    shares = shares * np.repeat(queries.each_weight, sizes)
+    taught, target = np.add.reduceat(shares, starts), float(shares @ scores)
+    highest = np.maximum.reduceat(scores, starts)
+    centred = scores - np.repeat(highest, sizes)
     if not np.any(centred):
         return 0.0
-    top = float(taught @ np.maximum.reduceat(scores, starts))
+    top = float(taught @ highest)
 
     def loss(scale: float) -> float:
-        return float(taught @ np.log(np.add.reduceat(np.exp(scale * centred), starts))) + scale * (
-            top - target
-        )
+        sums = np.add.reduceat(np.exp(scale * centred), starts)
+        return float(taught @ np.log(sums)) + scale * (top - target)
 
     return float(minimize_scalar(loss, bounds=(0.0, _MOST_SCALE), method="bounded").x)

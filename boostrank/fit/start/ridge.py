@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -25,8 +25,6 @@ RANKED, REGRESSED = 20_000, 60_000
 """Approximate number of documents used for ranks and for the regressions."""
 _NUMBERS_A_BLOCK = 250_000
 _NUMBERS_AT_A_TIME = 2_000_000
-
-R = TypeVar("R")
 
 
 class Sampled(NamedTuple):
@@ -66,9 +64,10 @@ class Part:
         return np.repeat(values, self.queries.sizes)
 
 
-def parts_of(queries: QueryIndex, columns: int, fold: Int64Array | None = None) -> Sequence[Part]:
-    """Split the queries into parts that can be copied quickly."""
-    most = max(1, _NUMBERS_A_BLOCK // max(1, columns))
+def parts_of(data: Source, fold: Int64Array | None = None) -> tuple[Part, ...]:
+    """Split the queries into parts that can be copied quickly, with a fold of each query."""
+    queries = data.queries
+    most = max(1, _NUMBERS_A_BLOCK // max(1, len(data.feature_names)))
     fold = folds(len(queries)) if fold is None else fold
     weights = queries.each_weight / queries.each_weight.mean() if len(queries) else np.zeros(0)
     parts, first = [], 0
@@ -139,31 +138,31 @@ class Rows:
             begin = end
         return rows
 
-    def each(
-        self, parts: Sequence[Part], work: Callable[[Part, Float32Array], R], numbers: int = 0
-    ) -> Iterator[R]:
-        """Apply `work` to each part and its rows, float32[n, c]; see `each_of`."""
-        return each_of(parts, lambda part: work(part, self.dense(part)), self.threads, numbers)
-
     def join_scores(
-        self,
-        parts: Sequence[Part],
-        work: Callable[[Part, Float32Array], tuple[Float64Array, Int64Array]],
-        curves: Curves,
+        self, parts: Sequence[Part], curves: Curves, levels: Float64Array
     ) -> tuple[Float64Array, Int64Array]:
-        """Concatenate the scores for several parts, and add up their counts."""
-        scores, counts = [np.zeros(0)], np.zeros(curves.levels.size, np.int64)
-        for part_scores, part_counts in self.each(parts, work):
+        """Return the scores of several parts, float64[n], and the number of rows in each step.
+
+        Args:
+            curves: the step functions.
+            levels: float64[k, c], their levels for the rows of each fold.
+        """
+
+        def score(part: Part) -> tuple[Float64Array, Int64Array]:
+            return curves.summed(self.dense(part), levels, part.of_row(part.fold))
+
+        scores, counts = [np.zeros(0)], np.zeros(levels.shape[1], np.int64)
+        for part_scores, part_counts in each_of(parts, score, self.threads):
             scores.append(part_scores)
             counts += part_counts
         return np.concatenate(scores), counts
 
 
 def each_of(
-    parts: Sequence[Part], work: Callable[[Part], R], threads: int, numbers: int
-) -> Iterator[R]:
+    parts: Sequence[Part], work: Callable[[Part], Any], threads: int, numbers: int = 0
+) -> Iterator[Any]:
     """Yield the result of `work` for each part in order, with only a few results in memory at a
-    time.
+    time, each of `numbers` numbers.
     """
     step = max(1, min(4 * threads, _NUMBERS_AT_A_TIME // max(1, numbers)))
     for first in range(0, len(parts), step):
@@ -231,10 +230,8 @@ def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:
     """Compute the sums for each of `count` folds over the parts."""
     columns = basis.feature.size
 
-    def products(
-        part: Part, rows_here: Float32Array
-    ) -> tuple[list[tuple[int, tuple[Any, ...]]], tuple[Any, ...]]:
-        x, sizes = basis.values(rows_here), part.queries.sizes
+    def products(part: Part) -> tuple[Any, ...]:
+        x, sizes = basis.values(rows.dense(part)), part.queries.sizes
         moments = len(x), x.sum(axis=0), np.einsum("ij,ij->j", x, x)
         t, weight = targets(rows.gains[part.at], part.queries)
         root = np.repeat(np.sqrt(weight / sizes), sizes)
@@ -252,7 +249,7 @@ def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:
 
     sums = [np.zeros((count, *shape)) for shape in ((columns, columns), (columns,), (), ())]
     moments = [np.zeros(shape) for shape in ((), columns, columns)]
-    for of_fold, more in rows.each(rows.some, products, count * columns**2):
+    for of_fold, more in each_of(rows.some, products, rows.threads, count * columns**2):
         for k, fold_sums in of_fold:
             for total, added in zip(sums, fold_sums, strict=True):
                 total[k] += added
@@ -272,7 +269,7 @@ def solved(sums: Sums, threads: int) -> tuple[Float64Array, float]:
     """Return the weights without each fold and from all folds, float64[FOLDS + 1, c], and the best
     ridge for them.
     """
-    weights = run_parallel(lambda k: _solved(sums, k), (*range(FOLDS), None), threads)
+    weights = run_parallel(lambda k: _solved(sums, k), range(FOLDS + 1), threads)
     errors = np.zeros(RIDGES.size)  # squared errors on held-out folds
     for k in range(FOLDS):
         for r, each in enumerate(weights[k]):
@@ -281,9 +278,11 @@ def solved(sums: Sums, threads: int) -> tuple[Float64Array, float]:
     return np.stack([each[best] for each in weights]), float(RIDGES[best])
 
 
-def _solved(sums: Sums, without: int | None) -> Float64Array:
-    """Return the weights for each ridge, float64[R, c], from all folds except one."""
-    kept = np.arange(FOLDS) != (-1 if without is None else without)
+def _solved(sums: Sums, without: int) -> Float64Array:
+    """Return the weights for each ridge, float64[R, c], from all folds except one, or from all
+    folds if it is `FOLDS`.
+    """
+    kept = np.arange(FOLDS) != without
     xt, queries = sums.xt[kept].sum(axis=0), float(sums.queries[kept].sum())
     if queries == 0.0:
         return np.zeros((RIDGES.size, xt.size))

@@ -51,7 +51,7 @@ def start_together(
     firsts = np.cumsum([0, *(part.n_documents for part in parts)])
     gains = weighted_gains(data.labels, gain, data.queries)
     # Find the worker, shard and rows of each sampled part, and send them to the first worker.
-    sampled = ridge.sampled(ridge.parts_of(queries, len(names)))
+    sampled = ridge.sampled(ridge.parts_of(ridge.Sampled(queries, names, None)))
     sent = []
     for part in sampled:
         for shard, a, b in spans(ends, part.at):
@@ -74,6 +74,7 @@ def start_together(
     split = np.cumsum([counts.size for counts in sizes])[:-1]
     folds = zip(order, np.split(ridge.folds(len(queries)), split), strict=True)
     of_rank = [fold for (rank, _), fold in folds if rank == collective.rank]
-    scores, counts = shared.scores(data, np.concatenate(of_rank), threads)
+    parts = ridge.parts_of(data, np.concatenate(of_rank))
+    scores, counts = shared.scores(ridge.Rows(data, parts, shared.columns, threads), parts)
     counts = collective.all_reduce(counts.astype(np.float64)).astype(np.int64)
     return shared.cross_fitted(names, scores, counts)
