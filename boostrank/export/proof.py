@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -117,27 +117,23 @@ def parity_pack(
     kind[np.isinf(borders).any(axis=1)] = KINDS.index("infinite")
     # Random rows; the later kinds replace some values by zeros, NaN, infinities or unseen
     # categories.
-    random_rows, with_zeros, with_missing, with_infinities, with_unseen = [
-        generator.draw(n_of_kind) for _ in range(5)
-    ]
+    samples = {name: generator.draw(n_of_kind) for name in KINDS[1:]}
     uniform = rng.random((n_of_kind, n_features))
     small_values = _SMALL if resolution is None else _SMALL[_SMALL == 0.0]
-    with_zeros = np.where(uniform < 0.5, rng.choice(small_values, uniform.shape), with_zeros)
-    with_missing = np.where(uniform < 0.3, np.float32(np.nan), with_missing)
-    infinities = rng.choice(np.array([np.inf, -np.inf], np.float32), uniform.shape)
-    with_infinities = np.where(uniform < 0.1, infinities, with_infinities)
-    with_unseen = np.where(
-        generator.categorical, rng.choice(_NO_CATEGORIES, uniform.shape), with_unseen
-    )
-    with_zeros = np.where(generator.categorical, random_rows, with_zeros)
-    rows = [borders, random_rows, with_zeros, with_missing, with_infinities]
-    kinds = [kind, *(np.full(n_of_kind, kind_number, np.int8) for kind_number in range(1, 5))]
-    if generator.categorical.any():
-        rows.append(with_unseen)
-        kinds.append(np.full(n_of_kind, KINDS.index("categories"), np.int8))
+    replacements = {
+        "zeros": (small_values, ~generator.categorical & (uniform < 0.5)),
+        "infinite": (np.array([np.inf, -np.inf], np.float32), uniform < 0.1),
+        "categories": (_NO_CATEGORIES, np.broadcast_to(generator.categorical, uniform.shape)),
+    }
+    for name, (values, is_replaced) in replacements.items():
+        samples[name][is_replaced] = rng.choice(values, uniform.shape)[is_replaced]
+    samples["missing"][uniform < 0.3] = np.nan
+    if not generator.categorical.any():
+        del samples["categories"]
+    kinds = [np.full(n_of_kind, KINDS.index(name), np.int8) for name in samples]
     return Pack(
-        np.concatenate(rows),
-        np.concatenate(kinds),
+        np.concatenate([borders, *samples.values()]),
+        np.concatenate([kind, *kinds]),
         nodes=nodes.size,
         of_nodes=forest.feature.size,
     )
@@ -230,8 +226,7 @@ class _Values:
             child, ancestor = ancestor, int(self._parent[ancestor])
         for feature in lowest.keys() | highest.keys():
             bounds = [bound[feature] for bound in (highest, lowest) if feature in bound]
-            is_last = len(bounds) > 1 and self._rng.random() >= 0.5
-            rows[:, feature] = bounds[is_last]
+            rows[:, feature] = bounds[int(len(bounds) * self._rng.random())]
         for feature, categories in allowed_categories.items():
             rows[:, feature] = self._one_of(categories)
         feature = int(forest.feature[node])
@@ -322,9 +317,7 @@ def verify(model: Any, data: RankingDataset, logged: Any, *, precision: Any = 0.
         raise DataError(
             f"score {int(np.argmin(np.isfinite(logged_scores))) + 1} is not a finite number"
         )
-    half_unit = data.in_row_order(
-        np.broadcast_to(np.asarray(precision, dtype=np.float64), logged_scores.shape)
-    )
+    half_unit = data.in_row_order(np.broadcast_to(precision, logged_scores.shape))
     model_scores = data.in_row_order(model.predict(data))
     # A float32 sum of T leaves is off by a few units of the largest score, times sqrt(T).
     n_trees = 0
@@ -570,15 +563,6 @@ def moved_line(moves: Verification) -> str:
     )
 
 
-class _Differences(NamedTuple):
-    """The rows with differences not due to the target's arithmetic, bool[n], and the largest
-    rounding.
-    """
-
-    is_wrong: BoolArray
-    rounding: float
-
-
 def _find_differences(
     target: TargetSpec,
     served: ServedModel,
@@ -586,14 +570,17 @@ def _find_differences(
     *,
     model_scores: Float64Array,
     target_scores: Array,
-) -> _Differences:
+) -> tuple[BoolArray, float]:
+    """Return the rows with differences not due to the target's arithmetic, bool[n], and the largest
+    rounding.
+    """
     if served.linear is not None:
         differences = np.abs(target_scores - model_scores)
         is_wrong = ~(differences <= served.linear.rounding(rows, target.rules))
         largest = float(np.where(is_wrong, 0.0, differences).max(initial=0.0))
-        return _Differences(is_wrong, 2.0 * largest)
+        return is_wrong, 2.0 * largest
     if served.engine in target.exact:
-        return _Differences(target_scores != model_scores, 0.0)
+        return target_scores != model_scores, 0.0
     trees, target_rules = served.trees, target.rules
     rules = replace(
         Rules.of_engine(trees),
@@ -618,7 +605,7 @@ def _find_differences(
         # These rules are our reading of the model; the engine's own scores check that reading.
         rounding = np.abs(rule_scores - model_scores)
         is_wrong |= ~(rounding <= most_rounding)
-    return _Differences(is_wrong, 2.0 * float(np.where(is_wrong, 0.0, rounding).max()))
+    return is_wrong, 2.0 * float(np.where(is_wrong, 0.0, rounding).max())
 
 
 def _moves(

@@ -182,9 +182,8 @@ def test_leaves_beyond_float32_are_refused(tmp_path: Path) -> None:
 )
 def test_what_vespa_takes_for_a_function_names_no_feature(name: str, tmp_path: Path) -> None:
     model = example("lightgbm-none-whole").model
-    for target in ("vespa", "vespa-lightgbm"):
-        with pytest.raises(ExportError, match="not a rank feature"):
-            export_model(model, tmp_path / "m", target, feature_names=[name, *NAMES[1:]])
+    with pytest.raises(ExportError, match="not a rank feature"):
+        export_model(model, tmp_path / "m", "vespa", feature_names=[name, *NAMES[1:]])
     export_model(
         model,
         tmp_path / "m",
@@ -411,7 +410,6 @@ def test_zeros_between_two_thresholds_stay_by_themselves(target: str, tmp_path: 
         "solr",
         "sql",
         "vespa",
-        "vespa-lightgbm",
         "xgboost",
     ],
 )
@@ -459,7 +457,6 @@ def test_solr_has_each_threshold_or_the_next_number_that_can_be_had(
         "elastic",
         "opensearch",
         "opensearch-2",
-        "vespa-lightgbm",
     ],
 )
 def test_a_target_has_the_same_bits_or_refuses_and_leaves_no_file(
@@ -481,17 +478,11 @@ def test_a_target_has_the_same_bits_or_refuses_and_leaves_no_file(
             assert set(proof.other_leaves) == {"missing"}
         else:
             assert export_model(example(kind).model, path, target, feature_names=NAMES).same_bits
-    if target == "vespa-lightgbm":
-        categories = export_model(
-            example("lightgbm-none-categories").model, tmp_path / "c", target, feature_names=NAMES
+    with pytest.raises(ExportError, match=r"2 categorical features .*--drop"):
+        export_model(
+            example("lightgbm-none-categories").model,
+            tmp_path / "c",
+            target,
+            feature_names=NAMES,
         )
-        assert not categories.other_leaves
-    else:
-        with pytest.raises(ExportError, match=r"2 categorical features .*--drop"):
-            export_model(
-                example("lightgbm-none-categories").model,
-                tmp_path / "c",
-                target,
-                feature_names=NAMES,
-            )
-        assert not (tmp_path / "c").exists()
+    assert not (tmp_path / "c").exists()
