@@ -129,19 +129,16 @@ class Flag(click.Option):
     def __init__(self, option: Option) -> None:
         self.declared = option
         default = option.default if option.unset is SAME else option.unset
+        if option.several:
+            default = None
         # An explicit default of None would be treated as a given value.
-        keywords: dict[str, Any] = {}
-        if not option.required:
-            keywords["default"] = None if option.several else default
+        keywords = {} if option.required else {"default": default}
         callback = read_config if option.name == "config" else None
-        names = (option.short, option.spelled, option.name)
-        repeated = " May be repeated." if option.several else ""
         super().__init__(
-            [name for name in names if name],
-            help=option.help + repeated,
+            list(filter(None, (option.short, option.spelled, option.name))),
+            help=option.help + " May be repeated." * option.several,
             **keywords,
-            show_default=option.shown
-            or (not option.several and default is not None and default is not False),
+            show_default=option.shown or (default is not None and default is not False),
             type=_type_of(option),
             is_flag=option.kind == "bool",
             multiple=option.several,
@@ -195,13 +192,15 @@ class Command(click.Command):
         params: list[click.Parameter] = [_parameter_of(option) for option in flags.values()]
         self.is_long = len(params) > _SHORT and any(option.common for option in flags.values())
         if self.is_long:
-            how: dict[str, Any] = {
-                "is_flag": True,
-                "is_eager": True,
-                "expose_value": False,
-                "hidden": True,
-            }
-            params.append(click.Option(["--help-all"], callback=_print_all_help, **how))
+            help_all = click.Option(
+                ["--help-all"],
+                callback=_print_all_help,
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                hidden=True,
+            )
+            params.append(help_all)
         super().__init__(name, callback=self._call, params=params, help=run.__doc__)
 
     def _call(self, **values: Any) -> Any:
@@ -217,11 +216,8 @@ class Command(click.Command):
                 are treated as output files, whatever their names are.
         """
         unset = (None, ParameterSource.DEFAULT)
-        names = [
-            name
-            for name in self.options
-            if ctx.get_parameter_source(name) not in unset and ctx.params.get(name)
-        ]
+        sources = {name: ctx.get_parameter_source(name) for name in self.options}
+        names = [name for name in sources if sources[name] not in unset and ctx.params.get(name)]
         for message in contradictions(self.options, names, lambda option: option.spelled):
             raise click.UsageError(message, ctx)
         files: dict[str, list[str]] = {}
@@ -240,26 +236,23 @@ class Command(click.Command):
         """Write the options in groups, the most used first. Commands with many options need
         --help-all for the rest.
         """
-        short = self.is_long and not ctx.meta.get(_ALL)
-        sections: dict[str, list[tuple[str, str]]] = {"Most used": []}
-        others = 0
+        sections: dict[str, list[Any]] = {"Most used": []}
         for param in self.get_params(ctx):
-            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
-            if record is None:
-                continue
-            group, common = "Options", False
+            heading, record = "Options", param.get_help_record(ctx)
             if isinstance(param, Flag):
                 option = param.declared
-                group, common = option.group, self.is_long and (option.common or option.required)
-            if short and not common and param is not self.get_help_option(ctx):
-                others += 1
-                continue
-            heading = "Most used" if common else group
-            sections.setdefault(heading, []).append(record)
+                is_common = self.is_long and (option.common or option.required)
+                heading = "Most used" if is_common else option.group
+            if record is not None and isinstance(param, click.Option):
+                sections.setdefault(heading, []).append(record)
         # The option --help comes last.
-        ending = sections.pop("Options", [])
-        if short:
-            ending.insert(0, ("--help-all", f"Show the other {others} options as well."))
+        *others, help_record = sections.pop("Options")
+        ending = [*others, help_record]
+        if self.is_long and not ctx.meta.get(_ALL):
+            others += chain.from_iterable(list(sections.values())[1:])
+            sections = {"Most used": sections["Most used"]}
+            note = f"Show the other {len(others)} options as well."
+            ending = [("--help-all", note), help_record]
         for heading, records in {**sections, "Options": ending}.items():
             if records:
                 with formatter.section(heading):
@@ -289,14 +282,12 @@ def _check_outputs(files: Mapping[str, list[str]]) -> None:
     from boostrank.cli.show import check_page
     from boostrank.core.files import check_not_read, check_writable, lock_path, record_path
 
-    kinds = "read", "data", "rankers", "either"
-    read = [path for kind in kinds for path in files.get(kind, ()) if path != "-"]
-    read += [
-        path.rpartition(".py")[0] + ".py" for path in files.get("objective", ()) if ".py" in path
-    ]
-    written = [
-        path for kind in ("write", "page", "output", "stream") for path in files.get(kind, ())
-    ]
+    def paths_of(*kinds: str) -> list[str]:
+        return [path for kind in kinds for path in files.get(kind, ()) if path != "-"]
+
+    read = paths_of("read", "data", "rankers", "either")
+    read += [path.rpartition(".py")[0] + ".py" for path in paths_of("objective") if ".py" in path]
+    written = paths_of("write", "page", "output", "stream")
     for number, path in enumerate(written):
         check_not_read(path, read)
         others = [
@@ -332,13 +323,8 @@ def _fill_struct(struct: type[Any], values: Mapping[str, Any], context: click.Co
             value = {**context.meta.get(name, {}), **dict(value or ())}
         elif option.several:
             value = tuple(value or ())
-            if (
-                option.parse is not None
-                and value
-                and isinstance(value[0], tuple)
-                and option.default is None
-            ):
-                value = tuple(chain.from_iterable(value))  # lists given several times
+            if option.parse is not None and option.default is None:  # lists, maybe several
+                value = tuple(chain.from_iterable(value))
             value = value or option.default
         fields[name] = value
     return struct(**fields)

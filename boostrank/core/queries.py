@@ -432,8 +432,8 @@ def _ids_of_objects(objects: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if len(set(kinds)) > 1:
         row = max(kinds.index(str), kinds.index(int))
         raise DataError(
-            f"query ids are of two kinds (row 0 has {ids[0]!r}, row {row} {ids[row]!r}): make all of"
-            " them text, or all whole numbers"
+            f"query ids are of two kinds (row 0 has {ids[0]!r}, row {row} {ids[row]!r}): make all"
+            " of them text, or all whole numbers"
         )
     whole = None if str in kinds else _to_int64(ids)
     return ids if whole is None else whole

@@ -7,7 +7,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ import numpy as np
 from boostrank.core.errors import ParameterError, warn_user
 from boostrank.core.files import check_writable, read_text, write_atomically
 from boostrank.core.text import list_names
-from boostrank.core.types import takes
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.feature_space import quoted
 from boostrank.data.rows import missing_in
@@ -41,13 +40,6 @@ _ENDINGS = re.compile(
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
-@takes(
-    path=str | os.PathLike,
-    to=str,
-    name=str | None,
-    data=RankingDataset | None,
-    allow=Sequence | Set,
-)
 def export_model(
     model: Any,
     path: str | os.PathLike[str],
