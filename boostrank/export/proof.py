@@ -22,7 +22,6 @@ from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.served.linear import LinearScore
 from boostrank.engines.served.rules import Rules, scores
-from boostrank.engines.trees import depths
 from boostrank.export.target import (
     ExportError,
     Score,
@@ -60,8 +59,8 @@ _NOTHING = 1e-30  # smaller than any real difference of two values
 _SMALL = np.array([0.0, -0.0, 1e-36, -1e-36, 1e-40, -1e-40, 2e-35, -2e-35], np.float32)
 # Maximum number of values in a pack: 256 MB.
 _MOST_CELLS = 2**26
-# Maximum number of category checks (categories times splits above a node): about twenty seconds.
-_MOST_WORK = 2**34
+# Maximum number of category checks (categories times splits): about twenty seconds.
+_MOST_WORK = 2**30
 _RANDOM = 1000
 _LARGEST = 1e30
 # Codes that may be unseen or invalid. They are integers because programs truncate 2.7 differently.
@@ -105,7 +104,7 @@ def parity_pack(
     nodes = np.arange(forest.feature.size)
     node_limit = min(
         (row_limit - (len(KINDS) - 1) * n_of_kind) // 3,
-        max(1, _MOST_WORK // generator.work_of_a_node),
+        max(1, _MOST_WORK // generator.n_categories),
     )
     if nodes.size > node_limit:
         nodes = np.sort(rng.choice(nodes, node_limit, replace=False))
@@ -159,12 +158,9 @@ class _Values:
         self._forest, self._rng = forest, rng
         thresholds = np.nan_to_num(cuts(forest), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
         # Values beyond 1e30 stand for infinity, which text files cannot spell.
-        self._left = np.minimum(thresholds.astype(np.float64) - resolution, _LARGEST).astype(
-            np.float32
-        )
-        self._right = np.maximum(
-            above(thresholds).astype(np.float64) + resolution, -_LARGEST
-        ).astype(np.float32)
+        left, right = thresholds - resolution, above(thresholds) + resolution
+        self._left = np.minimum(left, _LARGEST).astype(np.float32)
+        self._right = np.maximum(right, -_LARGEST).astype(np.float32)
         self.categorical = np.zeros(n_features, bool)
         self.categorical[forest.feature[forest.categorical]] = True
         # Nodes of each feature.
@@ -172,14 +168,7 @@ class _Values:
         feature_ends = np.searchsorted(forest.feature[by_feature], np.arange(n_features + 1))
         self._of = [by_feature[begin:end] for begin, end in pairwise(feature_ends)]
         self._parent = parents(forest)
-        self._any = np.ones(2 + 32 * int(np.diff(forest.set_ptr).max(initial=0)), bool)
-
-    @property
-    def work_of_a_node(self) -> int:
-        """Return the maximum number of categories that are checked to reach a node."""
-        if not self.categorical.any():
-            return 1
-        return 1 + self._any.size * int(depths(self._parent).max(initial=0))
+        self.n_categories = 2 + 32 * int(np.diff(forest.set_ptr).max(initial=0))
 
     def draw(self, n_rows: int) -> Float32Array:
         """Return float32[n, d] with values at, right above and near thresholds, and known
@@ -188,7 +177,7 @@ class _Values:
         rows = np.empty((n_rows, len(self._of)), np.float32)
         for feature, nodes in enumerate(self._of):
             if self.categorical[feature]:
-                rows[:, feature] = self._rng.integers(0, self._any.size, n_rows)
+                rows[:, feature] = self._rng.integers(0, self.n_categories, n_rows)
                 continue
             nodes = nodes[np.isfinite(self._left[nodes]) & np.isfinite(self._right[nodes])]
             if not nodes.size:
@@ -210,12 +199,12 @@ class _Values:
         forest = self._forest
         # Walk up to the root and collect the bounds and categories that each ancestor allows.
         lowest, highest = dict[int, np.float32](), dict[int, np.float32]()
-        allowed_categories: dict[int, BoolArray] = {}
+        allowed_categories: dict[int, Any] = {}
         child, ancestor = node, int(self._parent[node])
         while child != ancestor:
             feature, right = int(forest.feature[ancestor]), bool(forest.right[ancestor] == child)
             if forest.categorical[ancestor]:
-                allowed = allowed_categories.get(feature, self._any)
+                allowed = allowed_categories.get(feature, True)
                 allowed_categories[feature] = allowed & (self._goes_left(ancestor) != right)
             elif right:
                 bound = self._right[ancestor]
@@ -232,7 +221,7 @@ class _Values:
         feature = int(forest.feature[node])
         if forest.categorical[node]:
             goes_left = self._goes_left(node)
-            reachable = allowed_categories.get(feature, self._any)
+            reachable = allowed_categories.get(feature, True)
             rows[0, feature] = self._one_of(reachable & goes_left)
             rows[1, feature] = self._one_of(reachable & ~goes_left)
         else:
@@ -241,7 +230,7 @@ class _Values:
 
     def _goes_left(self, node: int) -> BoolArray:
         """Return which categories go left at a categorical split, bool[categories]."""
-        goes_left = np.full(self._any.size, bool(self._forest.kind[node] & LISTED_RIGHT))
+        goes_left = np.full(self.n_categories, bool(self._forest.kind[node] & LISTED_RIGHT))
         listed = self._forest.categories(int(self._forest.threshold[node]))
         goes_left[listed] = ~goes_left[listed]
         return goes_left

@@ -271,14 +271,13 @@ class TargetSpec:
         if missing and self.no_missing:
             reason = f"the data have missing values; {self.no_missing}"
             yield Objection("missing", reason, self.remedy, options="--fill median")
-        if not names:
+        if not names or not declared:
             return
-        name_problem = name_fault(declared or names, names, one_store=self.one_store)
-        if declared and name_problem:
+        if name_problem := name_fault(declared, names, one_store=self.one_store):
             remedy = "pass the features of the model with --feature-names"
             yield Objection("names", name_problem, remedy)
-        for feature in () if self.no_missing else declared:
-            if isinstance(feature, str):  # a name alone declares no default
+        for feature in declared:
+            if self.no_missing or isinstance(feature, str):  # a name declares no default
                 continue
             default = default_of(feature, self.unset)
             if name_of(feature) in missing and not math.isnan(default):

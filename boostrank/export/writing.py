@@ -240,8 +240,8 @@ def _find_missing(model: RankingModel, data: RankingDataset | None) -> Container
         return model.feature_names
     may_be_missing = {*recorded_missing, *(model.info.fill or {})}
     if data is not None:
-        data = model.check_features(data)
-        may_be_missing |= {data.feature_names[i] for i in np.flatnonzero(missing_in(data.features))}
+        rows = model.check_features(data)
+        may_be_missing |= {rows.feature_names[i] for i in np.flatnonzero(missing_in(rows.features))}
     return may_be_missing
 
 

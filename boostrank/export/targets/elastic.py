@@ -37,13 +37,13 @@ def write(model: ServedModel) -> bytes:
     ).encode()
     # Use the declared queries of features, or templates for the others.
     query = {"match": {"FIELD": "{{query}}"}}
-    templates = {
-        name: {"query_extractor": {"feature_name": name, "query": query}} for name in names
-    }
     queries = {
         name: feature for name, feature in model.declared.items() if "query_extractor" in feature
     }
-    extractors = [queries.get(name, templates[name]) for name in names]
+    extractors = [
+        queries.get(name, {"query_extractor": {"feature_name": name, "query": query}})
+        for name in names
+    ]
     document: Json = {"inference_config": {"learning_to_rank": {"feature_extractors": extractors}}}
     document["compressed_definition"] = base64.b64encode(
         gzip.compress(definition, mtime=0)
@@ -68,19 +68,18 @@ def _tree(root: Json) -> Json:
     unvisited, names = [root], dict[str, int]()
     nodes: list[Json] = []
     for node in unvisited:  # level by level, as `dump` numbers them
+        nodes.append({"node_index": node["nodeid"]})
         if "leaf" in node:
-            nodes.append({"node_index": node["nodeid"], "leaf_value": node["leaf"]})
+            nodes[-1]["leaf_value"] = node["leaf"]
             continue
-        split = {
+        nodes[-1] |= {
+            "decision_type": "lt",
             "split_feature": names.setdefault(node["split"], len(names)),
             "threshold": node["split_condition"],
-        }
-        children = {
             "left_child": node["yes"],
             "right_child": node["no"],
             "default_left": node["missing"] == node["yes"],
         }
-        nodes.append({"node_index": node["nodeid"], "decision_type": "lt", **split, **children})
         unvisited += node["children"]
     return {"feature_names": list(names), "tree_structure": nodes, "target_type": "regression"}
 

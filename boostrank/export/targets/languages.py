@@ -124,9 +124,9 @@ class _Language:
 
     def read(self, body: bytes, feature_names: Sequence[str]) -> Score:
         text = body.decode()
-        names = "".join(_strings(text.rpartition("tables()")[0])).split("\n")
-        if self.arrays:
-            names = _strings(text.replace("\\077", "?"))
+        names = _strings(text.replace("\\077", "?"))
+        if not self.arrays:
+            names = "".join(_strings(text.rpartition("tables()")[0])).split("\n")
         if names != list(feature_names):
             raise ExportError("the file has different feature names")
         if not self.commands:  # Python

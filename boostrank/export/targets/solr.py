@@ -90,13 +90,12 @@ def _before_slack(forest: Forest) -> Float32Array:
     cut = cuts(forest)
     rounded = (cut.astype(np.float64) - float(SLACK)).astype(np.float32)
     with np.errstate(over="ignore"):
-        next_below = np.nextafter(rounded, -np.inf)
-        higher = np.nextafter(rounded, np.inf)
-        up, down = higher, next_below
-        for candidate in (rounded, next_below):
-            up = np.where(candidate + SLACK >= cut, candidate, up)
+        lower = up = np.nextafter(rounded, -np.inf)
+        higher = down = np.nextafter(rounded, np.inf)
         for candidate in (rounded, higher):
-            down = np.where(candidate + SLACK <= cut, candidate, down)
+            up = np.where(up + SLACK >= cut, up, candidate)
+        for candidate in (rounded, lower):
+            down = np.where(down + SLACK <= cut, down, candidate)
         stored = np.where(np.abs(cut) < _ZERO, down, up)
     # Adjacent thresholds of a feature that differ in the model and are equal in Solr.
     order = np.lexsort((cut, forest.feature))
