@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from textwrap import TextWrapper
@@ -62,19 +62,17 @@ def doctor(options: Doctor, reading: FileOptions) -> None:
     from boostrank.diagnosis import Severity
 
     findings = _examine(options, replace(reading, strict=False))
-    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
-    warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
-    if errors:
+    counts = Counter(finding.severity for finding in findings)
+    if counts[Severity.ERROR]:
         set_status(BAD_INPUT)
-    elif warnings and reading.strict:
+    elif counts[Severity.WARNING] and reading.strict:
         set_status(GATE_SHUT)
     if options.as_json:
         click.echo(json.dumps([finding.to_dict() for finding in findings], indent=1))
         return
     _print_findings(findings)
-    notes = len(findings) - len(errors) - len(warnings)
-    counts = ((len(errors), "error"), (len(warnings), "warning"), (notes, "note"))
-    click.echo(", ".join(count_of(n, word) for n, word in counts))
+    click.echo(", ".join(count_of(counts[severity], severity.value) for severity in Severity))
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     remedies = [finding.options for finding in errors if finding.options]
     if remedies:
         click.echo(f"train needs these options: {' '.join(dict.fromkeys(remedies))}")
@@ -82,8 +80,8 @@ def doctor(options: Doctor, reading: FileOptions) -> None:
 
 def _examine(options: Doctor, reading: FileOptions) -> Findings:
     """Read the files, or their clicks, and return the findings about them."""
-    from boostrank.clicks.sidecar import ENDING, click_reading
-    from boostrank.core.conventions import expression_of, rule_of
+    from boostrank.clicks.sidecar import click_reading
+    from boostrank.core.conventions import rule_of
     from boostrank.diagnosis import Findings, examine
     from boostrank.diagnosis.clicks import with_clicks
     from boostrank.diagnosis.training import with_refusal
@@ -98,11 +96,6 @@ def _examine(options: Doctor, reading: FileOptions) -> Findings:
         if len(options.files) > 1:
             raise InputError("--clicks needs exactly one FILE, whose rows the clicks refer to")
         columns, reading = click_reading(options.click_columns, paths, reading, logs=False)
-    if expression_of(options.gain) is not None:
-        say(
-            "the labels are checked, but not the gain expression; train refuses a row whose gain is"
-            " invalid"
-        )
     # Read the training files as one set, and each validation file as a set like it.
     how = reading.keywords | {
         "threads": options.threads,
@@ -117,24 +110,21 @@ def _examine(options: Doctor, reading: FileOptions) -> Findings:
         findings = with_clicks(examine(sets), list(zip(paths, sets, strict=True)), columns)
     else:
         findings = with_refusal(examine(sets), sets)
-        for path in options.files:
-            if path != "-" and os.path.isfile(f"{path}{ENDING}"):
-                say(f"{path}{ENDING} exists; pass --clicks to check it instead of the labels")
     if options.target:
         findings = Findings([*findings, *_find_objections(options, train, declared)])
     return findings
 
 
 def _print_findings(findings: Findings) -> None:
+    wrapper = TextWrapper(max(60, width()), "  ", "      ", break_long_words=False)
+    wrapper.break_on_hyphens = False  # commands can be pasted
     for finding in findings:
         click.echo(
             f"{finding.where}: {finding.severity.value}: {finding.message} [{finding.check}]"
         )
-        for heading, text in (("cost", finding.cost), ("fix", finding.fix)):
-            if text:
-                wrapper = TextWrapper(max(60, width()), "  ", "      ", break_long_words=False)
-                wrapper.break_on_hyphens = False  # commands can be pasted
-                click.echo(wrapper.fill(f"{heading}: {text}"))
+        for line in (f"cost: {finding.cost}", f"fix: {finding.fix}"):
+            if not line.endswith(": "):
+                click.echo(wrapper.fill(line))
 
 
 def _find_objections(
@@ -152,7 +142,7 @@ def _find_objections(
     names = tuple(profile.feature_names.values())
     for name in sorted(filled - {"", *names}) if names else ():
         raise InputError(f"--fill: there is no feature {name!r}.{did_you_mean(name, names)}")
-    missing = [] if "" in filled else [name for name in missing if name not in filled]
+    missing = [name for name in missing if not filled & {"", name}]
     categories = () if profile.space is None else profile.space.categories
     coded = [name for name in categories if name not in profile.text]
     spec = TARGETS.get(str(options.target))
@@ -161,8 +151,7 @@ def _find_objections(
     ):
         severity, cost = Severity.WARNING, f"export --to {options.target} may refuse the model"
         if objection.final:
-            severity = Severity.ERROR
-            cost = f"train --for {options.target} refuses the data, as export does the model"
+            severity, cost = Severity.ERROR, f"train --for {options.target} refuses the data"
         yield Finding(
             f"target-{objection.kind}",
             severity,
@@ -219,8 +208,12 @@ def plan(options: PlanOptions, reading: FileOptions) -> None:
     else:
         for name, survey_of_file in surveys.items():
             click.echo("\n".join(_describe(name, survey_of_file)))
-        click.echo()
-        _print_routes(plan)
+        rows = [["", "peak memory"]]
+        for route in plan.routes:
+            peak = "?" if math.isinf(route.peak) else size_words(route.peak)
+            mark = "*" if route is plan.chosen else " "
+            rows.append([f"{mark} {route.backend}: {route.words}", peak])
+        click.echo("\n".join(["", *aligned(rows)]))
         if plan.chosen is not None:
             click.echo(f"\n* {plan.chosen.options}: {plan.why}")
     plan.check()
@@ -228,30 +221,19 @@ def plan(options: PlanOptions, reading: FileOptions) -> None:
 
 def _describe(name: str, survey: Survey) -> list[str]:
     """Return the lines about a file."""
-    weight = "" if survey.text_bytes is None else f"; {size_words(survey.text_bytes)} of text"
     how, least = "all of it read", ""
     if not survey.exact:
         how, least = f"from a sample of {survey.sampled_rows:,} rows", "at least "
-    used = f", {least}{survey.used:,} of them used" if survey.used < survey.features else ""
+    if survey.text_bytes is not None:
+        how += f"; {size_words(survey.text_bytes)} of text"
     lines = [
-        f"{name}: {survey.row_words} ({how}{weight})",
-        (
-            f"  {survey.features:,} features{used}; {survey.present:.1%} of the cells named,"
-            f" {survey.nonzero:.1%} not 0"
-        ),
+        f"{name}: {survey.row_words} ({how})",
+        f"  {survey.features:,} features, {least}{survey.used:,} of them used;"
+        f" {survey.present:.1%} of the cells named, {survey.nonzero:.1%} not 0",
     ]
     if survey.refused_rows:
         lines.append(f"  {survey.refused_rows:,} rows cannot be read; run boostrank doctor")
     return lines
-
-
-def _print_routes(plan: Plan) -> None:
-    rows = [["", "peak memory"]]
-    for route in plan.routes:
-        peak = "?" if math.isinf(route.peak) else size_words(route.peak)
-        mark = "*" if route is plan.chosen else " "
-        rows.append([f"{mark} {route.backend}: {route.words}", peak])
-    click.echo("\n".join(aligned(rows)))
 
 
 def _plan_as_json(plan: Plan, surveys: Mapping[str, Survey]) -> dict[str, Any]:

@@ -140,12 +140,12 @@ class _Progress:
             return
         speed = (done - self._first) / (now - self._begun)
         scale, digits = (1e6, 1) if unit == "MB" else (1, 0)
-        share = " of ".join(
-            f"{count / scale:,.{digits}f}" for count in (done, total) if count is not None
-        )
-        left = f", {duration((total - done) / speed)} left" if total and speed else ""
+        counts = [f"{count / scale:,.{digits}f}" for count in (done, total) if count is not None]
+        text = f"{step}: {' of '.join(counts)} {unit}, {speed / scale:,.0f} {unit}/s"
+        if total and speed:
+            text += f", {duration((total - done) / speed)} left"
         due = now - self._told >= _READING_EVERY
-        self.show(f"{step}: {share} {unit}, {speed / scale:,.0f} {unit}/s{left}", due)
+        self.show(text, due)
         self._told = now if due else self._told
 
 
@@ -190,13 +190,9 @@ class RoundProgress(_Progress):
         if self._begin is None:
             self._begin = now, self.rounds
         fold = f"fold {self._fold}/{self._folds}, " if self._folds else ""
+        results = [r for r in env.evaluation_result_list or [] if r[1] == self._metric]
         parts = [f"{fold}round {self.rounds}/{self.total}"]
-        values = [
-            f"{r[0]} {r[1]} {r[2]:.4f}"
-            for r in env.evaluation_result_list or []
-            if r[1] == self._metric
-        ]
-        parts += ["  ".join(values)] if values else []
+        parts += [f"{r[0]} {r[1]} {r[2]:.4f}" for r in results]
         begin, first = self._begin  # the end of the first round, which also compiles
         if not self._stops and first < self.rounds < self.total:
             seconds = (now - begin) / (self.rounds - first) * (self.total - self.rounds)
@@ -204,10 +200,9 @@ class RoundProgress(_Progress):
         # Print the first and the last round, and some in between.
         self._shown = self._shown or (now if fold else 0.0)
         since, step = now - self._shown, max(1, self.total // _LINES)
-        due = since >= _AT_LEAST_EVERY or (
-            self.rounds // step > self._shown_round // step and since >= self._every
-        )
-        due = due or (self.rounds in (1, self.total) and not fold)
+        is_mark = self.rounds // step > self._shown_round // step and since >= self._every
+        is_end = self.rounds in (1, self.total) and not fold
+        due = is_mark or is_end or since >= _AT_LEAST_EVERY
         self.show("  ".join(parts), due)
         if due:
             self._shown, self._shown_round = now, self.rounds
