@@ -25,7 +25,6 @@ from boostrank.core.types import (
 )
 from boostrank.data.feature_space import quoted
 from boostrank.engines import get_backend
-from boostrank.engines.linear.format import LINEAR
 from boostrank.engines.served.linear import LinearFile, LinearScore
 from boostrank.engines.served.rules import SINGLE, Rules
 from boostrank.engines.served.trees import TreeFile
@@ -253,16 +252,10 @@ class TargetSpec:
                 "choose a target for them (solr, elasticsearch, vespa, onnx, sql, c), or train with"
                 " --backend lightgbm or xgboost",
             )
-        elif self.engine == LINEAR.name:
-            reason = f"{self.title} takes the weights of a linear model"
-            yield Objection("engine", reason, "train with --backend linear")
         elif self.engine:
-            yield Objection(
-                "engine",
-                f"{engine} compares and sums in float32, but {self.title} in float64, so scores"
-                " would differ",
-                f"train with --backend {self.engine}, or export to xgboost, onnx or c",
-            )
+            reason = f"{self.title} takes models of {self.engine} only"
+            remedy = f"train with --backend {self.engine}, or choose another target (onnx, c)"
+            yield Objection("engine", reason, remedy)
 
     def _object_to_missing(
         self, names: Sequence[str], missing: Collection[str], declared: Declared

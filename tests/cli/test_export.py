@@ -39,7 +39,7 @@ def test_names_come_from_a_file(model: Path, tmp_path: Path) -> None:
         tmp_path / "names",
     )
     assert "200 feature names" in result.stderr
-    n = int(result.stderr.split("for a model with ")[1].split()[0])
+    n = int(result.stderr.split("feature names for ")[1].split()[0])
     (tmp_path / "names").write_text("".join(f"attribute(a{i})\n" for i in range(n)))
     result = succeed(
         "export",

@@ -153,7 +153,7 @@ def test_one_unit_of_float32_in_one_leaf_is_noticed() -> None:
     changed = replace(
         of.served, trees=replace(of.served.trees, forest=replace(forest, value=value))
     )
-    for target in map(TARGETS.get, ("xgboost", "elasticsearch", "solr", "vespa", "c")):
+    for target in map(TARGETS.get, ("elasticsearch", "solr", "vespa", "c")):
         with pytest.raises(ExportError, match="get different scores"):
             prove(of.model, of.served, target, target.write(changed))
 
@@ -171,7 +171,7 @@ def test_leaves_beyond_float32_are_refused(tmp_path: Path) -> None:
     booster.set_leaf_output(0, 0, -1e39)
     (tmp_path / "model.txt").write_text(booster.model_to_string())
     model = RankingModel.load(tmp_path / "model.txt")
-    for target in ("xgboost", "solr", "vespa"):
+    for target in ("elasticsearch", "solr", "vespa"):
         with pytest.raises(ExportError, match=r"a leaf of -1e\+39 exceeds .*float32"):
             export_model(model, tmp_path / "m", target)
     assert export_model(model, tmp_path / "m", "python").same_bits
@@ -381,7 +381,6 @@ def test_programs_that_add_in_float32_get_small_trees_first(tmp_path: Path) -> N
         "solr",
         "sql",
         "vespa",
-        "xgboost",
     ],
 )
 def test_zeros_between_two_thresholds_stay_by_themselves(target: str, tmp_path: Path) -> None:
