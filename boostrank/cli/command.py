@@ -362,11 +362,9 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
         if param is None:
             raise FileFormatError(f"unknown key {key!r}.{did_you_mean(key, params)}", file=path)
         if (key in _TABLES) != isinstance(value, dict):
-            problem = f"{key!r} is an option, not a table"
-            if key in _TABLES:
-                problem = f"{key!r} must be a table; write [{key}]"
-            raise FileFormatError(problem, file=path)
-        _check_numbers(key, value, path)
+            kind = f"a table, [{key}]" if key in _TABLES else "an option, not a table"
+            raise FileFormatError(f"{key!r} is {kind}", file=path)
+        _check_values(key, value, path)
         if param.name in keys:
             raise FileFormatError(
                 f"{keys[param.name]!r} and {key!r} are the same option", file=path
@@ -380,32 +378,31 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
     return path
 
 
-def _check_numbers(key: str, value: Any, path: str) -> None:
-    """Refuse integers beyond 64 bits, which no option accepts and which Python may refuse to
-    print.
+def _check_values(key: str, value: Any, path: str) -> None:
+    """Refuse what no option takes: times, NUL, and integers beyond 64 bits, which Python may refuse
+    to print.
     """
     if isinstance(value, dict):
         for name, item in value.items():
-            _check_numbers(name, item, path)
+            _check_values(name, item, path)
     elif isinstance(value, list):
         for item in value:
-            _check_numbers(key, item, path)
+            _check_values(key, item, path)
     elif isinstance(value, int) and value.bit_length() > 64:
         raise FileFormatError(f"{key}: the integer does not fit in 64 bits", file=path)
+    elif not isinstance(value, str | int | float) or "\0" in str(value):
+        raise FileFormatError(f"{key} = {value!r:.40}: no option takes this value", file=path)
 
 
 def _as_typed(key: str, option: click.Parameter, value: Any, path: str) -> Any:
     """Return a value as it would be typed on the command line, so that the option checks it."""
-    text = str(value).lower() if isinstance(value, bool) else repr(value)[:40]
-    if isinstance(option, click.Option) and option.is_flag:
-        if not isinstance(value, bool):
-            raise FileFormatError(f"{key} = {text}: the value must be true or false", file=path)
-        return value
+    is_flag = isinstance(option, click.Option) and option.is_flag
     values = value if isinstance(value, list) else [value]
-    for item in values:
-        if isinstance(item, bool) or not isinstance(item, str | int | float) or "\0" in str(item):
-            raise FileFormatError(f"{key} = {text}: no value for --{_key(option)}", file=path)
-    texts = [str(item) for item in values]
+    if is_flag and isinstance(value, bool):
+        return value
+    if is_flag or any(isinstance(item, bool | list) for item in values):
+        raise FileFormatError(f"{key} = {value!r:.40}: no value for --{_key(option)}", file=path)
+    texts = list(map(str, values))
     several = option.nargs == -1 or (isinstance(option, click.Option) and option.multiple)
     return texts if several else ",".join(texts)
 

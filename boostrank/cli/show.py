@@ -77,6 +77,7 @@ def time_left() -> Callable[[int, int], str]:
     return left
 
 
+_ERASE = "\r\x1b[K"  # return to the beginning of the line, and erase it
 # Without a terminal, a training prints about ten lines, and at least one per minute.
 _LINES = 10
 _AT_LEAST_EVERY = 60.0
@@ -92,7 +93,7 @@ class _Progress:
     """
 
     def __init__(self, step: str = "") -> None:
-        self._live: Any = None
+        self._is_shown = False
         self._step, self._first, self._last = step, 0, 0
         self._begun = self._told = time.monotonic()
 
@@ -104,30 +105,21 @@ class _Progress:
 
     def stop(self) -> None:
         """Remove the line."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        if self._is_shown:
+            click.echo(_ERASE, err=True, nl=False, color=True)
+            self._is_shown = False
 
     def show(self, text: str, due: bool) -> None:
-        if not sys.stderr.isatty():
-            if due:
-                say(text)
-            return
-        from rich.console import Console
-        from rich.live import Live
-        from rich.text import Text
-
-        if self._live is None:
-            console = Console(stderr=True, highlight=False)
-            self._live = Live(console=console, transient=True, redirect_stdout=False)
-            self._live.start()
-        self._live.update(Text(text))
+        if sys.stderr.isatty():
+            line = text[: shutil.get_terminal_size().columns - 1]
+            click.echo(_ERASE + line, err=True, nl=False, color=True)
+            self._is_shown = True
+        elif due:
+            say(text)
 
     def say(self, line: str) -> None:
-        if self._live is None:
-            say(line)
-        else:
-            self._live.console.print(line, markup=False, soft_wrap=True)
+        self.stop()
+        say(line)
 
     def _advance(self, step: str, done: int, total: int | None, unit: str) -> None:
         now = time.monotonic()
