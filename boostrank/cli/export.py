@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,7 @@ from boostrank.cli.errors import DONE, GATE_SHUT, say, set_status
 from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import print_json
 from boostrank.core.errors import InputError, did_you_mean
+from boostrank.core.text import list_names
 from boostrank.options import (
     FileOptions,
     JsonOptions,
@@ -105,6 +106,8 @@ def export(options: Export, reading: FileOptions) -> None:
     if proof.moves is not None:
         moves, largest = moved_line(proof.moves), proof.moves.largest
         click.echo(f"{name_of(options.data)}: {moves}; the largest difference is {largest:.2g}")
+    if names is not None:
+        _say_order(model, names, options.names)
     if proof.fill:
         values = ", ".join(f"{name}={shortest(value)}" for name, value in proof.fill.items())
         click.echo(f"defaults: {target.default.format(value='VALUE')} of each feature: {values}")
@@ -150,6 +153,16 @@ def _remarks_on(proof: Proof, target: TargetSpec, model: RankingModel, path: str
             f"{kind}: {count:,} rows have different scores in the target, accepted by --allow"
             f" {kind}"
         )
+
+
+def _say_order(model: RankingModel, names: Sequence[Any], file: str | None) -> None:
+    """Print which feature each name in a file stands for, unless they are the model's."""
+    from boostrank.files.names import name_of as feature_name
+
+    theirs = list(map(feature_name, names))
+    if set(theirs) - {*model.feature_names}:
+        pairs = [" is ".join(pair) for pair in zip(model.feature_names, theirs, strict=False)]
+        say(f"names in {file} are taken in the model's order: {list_names(pairs, 5)}")
 
 
 _EQUAL = {

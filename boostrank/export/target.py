@@ -143,7 +143,7 @@ class TargetSpec:
     title: str
     write: Callable[[ServedModel], bytes]
     proved_by: str
-    how: tuple[str, str, str]
+    how: str
     rules: Rules = SINGLE
     read: Callable[[bytes, Sequence[str]], Score] | None = None
     parse: Callable[[Any, Sequence[str]], TreeFile | LinearFile] | None = None

@@ -138,7 +138,7 @@ def how_to(target: TargetSpec, path: str | os.PathLike[str], name: str | None = 
         "path": shlex.quote(os.fspath(path)),
         "literal": repr(os.fspath(path)),
     }
-    return [line.format(**file_words, model=model_name) for line in target.how]
+    return target.how.format(**file_words, model=model_name).splitlines()
 
 
 def _prepare_model(

@@ -34,7 +34,7 @@ def toy(**options) -> TargetSpec:
         write=lambda model: b"",
         read=lambda body, names: None,
         proved_by="a toy",
-        how=("{file}", "{model}", ""),
+        how="{file}\n{model}\n",
         rules=Rules(),
         **options,
     )

@@ -91,22 +91,15 @@ SPEC = TargetSpec(
     parse=lambda document, names: read(document),
     rules=RULES,
     proved_by="reading the file by the rules of Elasticsearch's TreeInferenceModel",
-    how=(
-        (
-            "features: the queries of {path}; a document that one does not match lacks that"
-            " feature, as NaN in training"
-        ),
-        (
-            "upload:   curl -XPUT http://HOST:9200/_ml/trained_models/{model} --data-binary @{path}"
-            " -H 'Content-type: application/json'"
-        ),
-        (
-            "query:    curl http://HOST:9200/INDEX/_search -H 'Content-type: application/json' -d"
-            ' \'{{"query": {{...}}, "rescore": {{"window_size": 1000, "learning_to_rank":'
-            ' {{"model_id": "{model}", "params": {{"query": "..."}}}}}}}}\'  # window_size: all'
-            " results, which get the model's scores"
-        ),
-    ),
+    how="""\
+features: the queries of {path}; a document that one does not match lacks that feature, as NaN \
+in training
+upload:   curl -XPUT http://HOST:9200/_ml/trained_models/{model} --data-binary @{path} -H \
+'Content-type: application/json'
+query:    curl http://HOST:9200/INDEX/_search -H 'Content-type: application/json' -d '{{"query": \
+{{...}}, "rescore": {{"window_size": 1000, "learning_to_rank": {{"model_id": "{model}", \
+"params": {{"query": "..."}}}}}}}}'  # window_size: all results, which get the model's scores
+""",
     finite=True,
     categories=False,
 )

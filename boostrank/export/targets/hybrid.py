@@ -116,13 +116,13 @@ ELASTIC = TargetSpec(
     read=_read_elastic,
     rules=_RULES,
     proved_by="reading the file by the rules of the linear retriever",
-    how=(
-        "queries:  replace the query of each retriever in {path} by the one that gave the score of"
-        " its _name",
-        "search:   curl http://HOST:9200/INDEX/_search --data-binary @{path} -H 'Content-type:"
-        " application/json'",
-        "scores are those of the model without its intercept, divided by the sum of the weights",
-    ),
+    how="""\
+queries:  replace the query of each retriever in {path} by the one that gave the score of its \
+_name
+search:   curl http://HOST:9200/INDEX/_search --data-binary @{path} -H 'Content-type: \
+application/json'
+scores are those of the model without its intercept, divided by the sum of the weights
+""",
     engine="linear",
     normalises=True,
     finite=True,
@@ -137,12 +137,12 @@ SPECS = (
         write=_write_opensearch,
         read=_read_opensearch,
         proved_by="reading the file by the rules of the normalization-processor",
-        how=(
-            "upload:   curl -XPUT http://HOST:9200/_search/pipeline/{model} --data-binary @{path}"
-            " -H 'Content-type: application/json'",
-            'query:    search_pipeline={model} with {{"query": {{"hybrid": {{"queries": ...}}}}}},'
-            " in the order of the description in {path}",
-            ELASTIC.how[2],
-        ),
+        how="""\
+upload:   curl -XPUT http://HOST:9200/_search/pipeline/{model} --data-binary @{path} -H \
+'Content-type: application/json'
+query:    search_pipeline={model} with {{"query": {{"hybrid": {{"queries": ...}}}}}}, in the order \
+of the description in {path}
+scores are those of the model without its intercept, divided by the sum of the weights
+""",
     ),
 )

@@ -231,17 +231,12 @@ _TREES = TargetSpec(
     write=_write,
     read=_read,
     proved_by=with_version("ONNX Runtime", "onnxruntime"),
-    how=(
-        (
-            "onnxruntime.InferenceSession({literal}).run(['variable'], {{'input': rows}})[0][:, 0]"
-            " are the scores."
-        ),
-        (
-            "rows is float32, [documents, features], in the order of `feature_names` in the file's"
-            " metadata."
-        ),
-        "Missing values are NaN.",
-    ),
+    how="""\
+onnxruntime.InferenceSession({literal}).run(['variable'], {{'input': rows}})[0][:, 0] are the \
+scores.
+rows is float32, [documents, features], in the order of `feature_names` in the file's metadata.
+Missing values are NaN.
+""",
     rules=Rules(gives=np.float32),
     extra="onnx",
 )

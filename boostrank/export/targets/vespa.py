@@ -75,20 +75,13 @@ _TREES = TargetSpec(
     parse=read_roots,
     rules=Rules(strict=True, leaves=np.float32, equal_categories=True),
     proved_by="reading the file by the rules of Vespa's XGBoostParser",
-    how=(
-        (
-            "file:     {file}, whose name must end in .json, into models/ of the application"
-            " package; then `vespa deploy`"
-        ),
-        (
-            'profile:  first-phase {{ expression: xgboost("{file}") }}, or in second-phase or a'
-            " function"
-        ),
-        (
-            "features: named as in the rank profile; absent values are missing for attribute() and"
-            " 0 for query()"
-        ),
-    ),
+    how="""\
+file:     {file}, whose name must end in .json, into models/ of the application package; then \
+`vespa deploy`
+profile:  first-phase {{ expression: xgboost("{file}") }}, or in second-phase or a function
+features: named as in the rank profile; absent values are missing for attribute() and 0 for \
+query()
+""",
     finite=True,
     categories=False,
     name_fault=_name_fault,
@@ -102,11 +95,11 @@ _LINEAR = replace(
     engine="linear",
     rules=Rules(),
     proved_by="reading the file by the rules of Vespa's ranking expressions",
-    how=(
-        "file:     {file}, whose name must end in .expression, into the folder of the schema; then"
-        " `vespa deploy`",
-        "profile:  first-phase {{ expression: file:{file} }}, or in second-phase or a function",
-        _TREES.how[2],
-    ),
+    how="""\
+file:     {file}, whose name must end in .expression, into the folder of the schema; then \
+`vespa deploy`
+profile:  first-phase {{ expression: file:{file} }}, or in second-phase or a function
+features: named as in the rank profile; absent values are missing for attribute() and 0 for query()
+""",
 )
 SPEC = replace(_TREES, linear=_LINEAR)

@@ -62,12 +62,12 @@ SPEC = TargetSpec(
     write=_write,
     read=_read,
     proved_by=with_version("XGBoost", "xgboost", "xgboost-cpu"),
-    how=(
-        "XGBoost 3.1 and later open {file} by themselves: xgboost.Booster(model_file={literal}).",
-        "Scores are predict(xgboost.DMatrix(rows, feature_names=...), output_margin=True), or"
-        " inplace_predict(rows).",
-        "Pass values in the order of the model's features, rounded to float32; NaN is missing.",
-    ),
+    how="""\
+XGBoost 3.1 and later open {file} by themselves: xgboost.Booster(model_file={literal}).
+Scores are predict(xgboost.DMatrix(rows, feature_names=...), output_margin=True), or \
+inplace_predict(rows).
+Pass values in the order of the model's features, rounded to float32; NaN is missing.
+""",
     exact=("xgboost",),
     engine="xgboost",
 )
