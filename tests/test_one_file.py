@@ -211,7 +211,6 @@ def test_a_new_format_of_data(
     succeed(
         "train", file, "--model", tmp_path / "s.txt", "--route", "bins", "--start", "none", *FEW
     )
-    assert f"{test.n_documents:,} rows" in invoke("plan", file).stdout
     assert ": error: " not in invoke("doctor", file).stdout
 
 

@@ -1,13 +1,12 @@
-"""The commands `boostrank doctor` and `boostrank plan`."""
+"""The command `boostrank doctor`."""
 
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +17,12 @@ from boostrank.cli.errors import BAD_INPUT, GATE_SHUT, say, set_status
 from boostrank.cli.reading import name_of
 from boostrank.cli.show import ReadProgress, duration, width
 from boostrank.core.errors import InputError, did_you_mean
-from boostrank.core.text import aligned, count_of, size_words
+from boostrank.core.text import count_of
 from boostrank.options import (
     ClickOptions,
     FileOptions,
     FillOptions,
     JsonOptions,
-    MemoryOptions,
     TargetOptions,
     ThreadOptions,
     argument,
@@ -34,7 +32,6 @@ from boostrank.options import (
 
 if TYPE_CHECKING:
     from boostrank.diagnosis import Finding, Findings, Profile
-    from boostrank.planning import Plan, Survey
 
 
 class Doctor(
@@ -173,84 +170,3 @@ def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Profile
     took = duration(time.monotonic() - started)
     say(f"{name}: {profile.n_rows:,} rows, {profile.n_queries:,} queries, checked in {took}")
     return profile
-
-
-class PlanOptions(MemoryOptions, JsonOptions, group="Training"):
-    """Arguments and options of `boostrank plan`."""
-
-    files: tuple[str, ...] = argument("FILE...", file="data")
-    valid: tuple[str, ...] = option(
-        "Files to evaluate on during training, as one set.", file="data"
-    )
-    backend: str = option(
-        "Engine to choose a route for; both are listed.", "lightgbm", choices="lightgbm xgboost"
-    )
-    num_leaves: int = option("Maximum number of leaves per tree.", 31, ge=2)
-
-
-@command("plan")
-def plan(options: PlanOptions, reading: FileOptions) -> None:
-    """Describe FILE..., and estimate the peak memory of each way of training on them.
-
-    Read a sample of 12 MB, from the beginning of compressed files. The size of a pipe is unknown.
-    Estimates leave out the system's cache of files.
-    """
-    from boostrank.planning import Work, make_plan, survey
-
-    how = reading.keywords
-    surveys = {name_of(list(options.files)): survey(list(options.files), **how)}
-    surveys |= {path: survey(path, **how) for path in options.valid}
-    train, *others = surveys.values()
-    work = Work(train=train, valid=others, params={"num_leaves": options.num_leaves})
-    plan = make_plan(work, backend=options.backend, limit=options.memory_limit)
-    if options.as_json:
-        click.echo(json.dumps(_plan_as_json(plan, surveys)))
-    else:
-        for name, survey_of_file in surveys.items():
-            click.echo("\n".join(_describe(name, survey_of_file)))
-        rows = [["", "peak memory"]]
-        for route in plan.routes:
-            peak = "?" if math.isinf(route.peak) else size_words(route.peak)
-            mark = "*" if route is plan.chosen else " "
-            rows.append([f"{mark} {route.backend}: {route.words}", peak])
-        click.echo("\n".join(["", *aligned(rows)]))
-        if plan.chosen is not None:
-            click.echo(f"\n* {plan.chosen.options}: {plan.why}")
-    plan.check()
-
-
-def _describe(name: str, survey: Survey) -> list[str]:
-    """Return the lines about a file."""
-    how, least = "all of it read", ""
-    if not survey.exact:
-        how, least = f"from a sample of {survey.sampled_rows:,} rows", "at least "
-    if survey.text_bytes is not None:
-        how += f"; {size_words(survey.text_bytes)} of text"
-    lines = [
-        f"{name}: {survey.row_words} ({how})",
-        f"  {survey.features:,} features, {least}{survey.used:,} of them used;"
-        f" {survey.present:.1%} of the cells named, {survey.nonzero:.1%} not 0",
-    ]
-    if survey.refused_rows:
-        lines.append(f"  {survey.refused_rows:,} rows cannot be read; run boostrank doctor")
-    return lines
-
-
-def _plan_as_json(plan: Plan, surveys: Mapping[str, Survey]) -> dict[str, Any]:
-    return {
-        "files": [{"name": name} | asdict(survey) for name, survey in surveys.items()],
-        "routes": [
-            {
-                "backend": route.backend,
-                "route": route.name,
-                "options": route.options,
-                "peak_bytes": round(route.peak) if math.isfinite(route.peak) else None,
-                "chosen": route is plan.chosen,
-            }
-            for route in plan.routes
-        ],
-        "chosen": None if plan.chosen is None else plan.chosen.options,
-        "why": plan.why or None,
-        "refusal": plan.refusal,
-        "limit_bytes": plan.limit_bytes,
-    }
