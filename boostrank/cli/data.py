@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -381,9 +380,9 @@ class Make(SeedOptions):
 def make(options: Make) -> None:
     """Write train.txt, valid.txt and test.txt (libsvm with `qid:`) to DIR, with the true relevance.
 
-    60% of the queries are for training, and 20% each for validation and testing. roles.json
-    describes the features. test-relevance.txt has the true relevance of each document of test.txt,
-    one number per line. Evaluate it as a score file to get the best possible metric.
+    60% of the queries are for training, and 20% each for validation and testing. test-relevance.txt
+    has the true relevance of each document of test.txt, one number per line. Evaluate it as a score
+    file to get the best possible metric.
     """
     from boostrank.core.files import check_writable, write_atomically
     from boostrank.data.synthetic import make_ranking_data
@@ -392,8 +391,8 @@ def make(options: Make) -> None:
     # Refuse an unusable folder before the data are generated.
     folder = Path(options.directory)
     folder.mkdir(parents=True, exist_ok=True)
-    notes, truth = folder / "roles.json", folder / "test-relevance.txt"
-    check_writable(notes)
+    truth = folder / "test-relevance.txt"
+    check_writable(truth)
     data = make_ranking_data(options.queries, seed=options.seed, mean_length=options.mean_length)
     parts = data.split()
     # Write the three data sets, and the relevance that labels are drawn from.
@@ -406,14 +405,6 @@ def make(options: Make) -> None:
         truth, "".join(f"{value:.9g}\n" for value in parts.test.relevance.tolist()).encode()
     )
     click.echo(truth)
-    # Describe the role of each feature, numbered as in the libsvm files.
-    pairs = zip(data.dataset.feature_names, data.roles, strict=True)
-    features = [
-        {"number": number, "name": name, "role": role}
-        for number, (name, role) in enumerate(pairs, start=1)
-    ]
-    write_atomically(notes, (json.dumps(features, indent=1) + "\n").encode())
-    click.echo(notes)
 
 
 class CountClicks(Options):

@@ -68,7 +68,7 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     MODEL is a file of boostrank, LightGBM, XGBoost or a search engine. DATA must not be its
     training data.
     """
-    from boostrank.core.files import check_not_read, check_writable
+    from boostrank.core.files import check_writable
     from boostrank.model.ranking_model import RankingModel
     from boostrank.model.scores import load_ranker
     from boostrank.reporting.card import check_ending
@@ -86,15 +86,6 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
         raise InputError("--baseline is the model itself")
     # Check the options before reading.
     judged = JudgedData(options, reading, METRICS, (_BY_CLICKS,))
-    for path in filter(None, (output, options.card)):
-        paths = [
-            options.model,
-            options.baseline,
-            options.segments,
-            options.noise,
-            *options.data,
-        ]
-        check_not_read(path, [file for file in paths if file and file != "-"])
     if options.card is not None:
         check_ending(options.card)
         check_writable(options.card)

@@ -8,9 +8,9 @@ import importlib
 import math
 import pkgutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
 
@@ -64,10 +64,6 @@ class Param:
     choices: tuple[str, ...] = ()
     levels: tuple[tuple[str, float], ...] = ()
     aliases: tuple[str, ...] = ()
-
-    def __new__(cls, *args: Any, **declarations: Any) -> Self:
-        check_keywords(cls, declarations)
-        return super().__new__(cls)
 
     @property
     def kind(self) -> str:
@@ -143,15 +139,6 @@ class Param:
         1.
         """
         return float(self.choices.index(value)) if isinstance(value, str) else float(value)
-
-
-def check_keywords(kind: type[Any], keywords: Iterable[str]) -> None:
-    """Raise `ParameterError` for a keyword that is not a field of the dataclass."""
-    names = [field.name for field in fields(kind)]
-    for keyword in keywords:
-        if keyword not in names:
-            hint = did_you_mean(keyword, names)
-            raise ParameterError(f"{kind.__name__} takes no {keyword}=.{hint}")
 
 
 def find_param(name: str, params: Iterable[Param]) -> Param | None:

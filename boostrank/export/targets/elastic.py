@@ -14,7 +14,6 @@ from boostrank.export.target import ExportError, ServedModel, TargetSpec
 from boostrank.export.targets.search_plugins import dump
 
 _ID = re.compile("[a-z0-9]([a-z0-9_.-]{0,62}[a-z0-9])?")
-_MOST_BYTES = 100 * 2**20  # of a request, unless http.max_content_length says otherwise
 
 
 def write(model: ServedModel) -> bytes:
@@ -49,11 +48,6 @@ def write(model: ServedModel) -> bytes:
         gzip.compress(definition, mtime=0)
     ).decode()
     body = (json.dumps(document, indent=1) + "\n").encode()
-    if len(body) > _MOST_BYTES:
-        raise ExportError(
-            f"the file has {len(body):,} bytes, more than Elasticsearch's limit of {_MOST_BYTES:,}:"
-            " train fewer trees"
-        )
     if not queries:
         warn_user(
             f"the file has a template for each of {len(names)} features: replace FIELD, or the"
