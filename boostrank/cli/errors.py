@@ -105,12 +105,10 @@ def _describe(error: Exception) -> str:
                 "out of memory while libraries were loaded: raise the limit (ulimit -v) to 2 GB or"
                 " more"
             )
+        case OSError() if error.filename and error.strerror:
+            return f"{error.filename}: {error.strerror}"
         case OSError():
-            return (
-                f"{error.filename}: {error.strerror}"
-                if error.filename and error.strerror
-                else str(error)
-            )
+            return str(error)
     # Keep the first line: XGBoost adds a timestamp and a C++ stack trace.
     lines = [f": {line.strip()}" for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}{''.join(lines[:1])} (boostrank --debug ... shows where)"
@@ -193,17 +191,14 @@ class StopRequest:
             return
         if not self.pending:
             self.pending, self._first, self.exit_status = True, now, 128 + number
+            doing = "stopping after this round"
             if self.saving:
-                say("the training is over; writing the model (press Ctrl-C again to exit at once)")
-            else:
-                say(
-                    "stopping after this round (press Ctrl-C again to exit at once without writing"
-                    " a model)"
-                )
+                doing = "the training is over; writing the model"
+            say(f"{doing} (press Ctrl-C again to exit at once)")
         elif number == signal.SIGINT and now - self._first > ONE_PRESS_SECONDS:
-            outcome = (
-                "the model may not have been written" if self.saving else "nothing was written"
-            )
+            outcome = "nothing was written"
+            if self.saving:
+                outcome = "the model may not have been written"
             say(f"boostrank: stopped at once; {outcome}")
             os._exit(INTERRUPTED)
 

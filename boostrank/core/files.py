@@ -149,9 +149,7 @@ def _locked(lock_file: str) -> int | None:
         try:
             try:
                 descriptor = os.open(lock_file, os.O_RDWR | os.O_CREAT | _NO_FOLLOWING, 0o666)
-            except (
-                PermissionError
-            ):  # left by another user's run; a read-only descriptor can be locked, too
+            except PermissionError:  # of another user; a read-only descriptor can be locked, too
                 descriptor = os.open(lock_file, os.O_RDONLY | _NO_FOLLOWING)
         except OSError:
             return None
@@ -298,10 +296,8 @@ def replacing(path: AnyPath, *, streams: bool = False) -> Iterator[int]:
         try:
             os.fsync(descriptor)
         except OSError as error:
-            if error.errno not in (
-                errno.EINVAL,
-                errno.ENOTSUP,
-            ):  # some network file systems cannot sync folders
+            # Some network file systems cannot sync folders.
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
                 raise
         finally:
             os.close(descriptor)
@@ -323,10 +319,12 @@ def check_writable(path: AnyPath, *, streams: bool = False) -> None:
         os.close(descriptor)
         os.unlink(temporary)
     except OSError as error:
-        raise InputError(
-            f"{os.fspath(path)}: cannot be written: {_reason(error, target)}"
-        ) from error
+        raise _unwritable(path, error) from error
     remove_leftovers(path)
+
+
+def _unwritable(path: AnyPath, error: OSError) -> InputError:
+    return InputError(f"{os.fspath(path)}: cannot be written: {_reason(error, path)}")
 
 
 def check_not_read(output: AnyPath, inputs: Iterable[AnyPath]) -> None:
@@ -339,11 +337,9 @@ def check_not_read(output: AnyPath, inputs: Iterable[AnyPath]) -> None:
         return
     for path in [os.fspath(source) for source in inputs]:
         files = [path] if os.path.exists(path) else glob.glob(path, recursive=True)
-        read = [
-            *files,
-            *(name for file in files for name in (*sidecar_paths(file), record_path(file))),
-        ]
-        if any(os.path.isfile(file) and os.path.samefile(file, output) for file in read):
+        sidecars = [name for file in files for name in (*sidecar_paths(file), record_path(file))]
+        read = filter(os.path.isfile, [*files, *sidecars])
+        if any(os.path.samefile(file, output) for file in read):
             raise InputError(
                 f"{os.fspath(output)}: is read by this command ({path}) and would be overwritten:"
                 " choose another file"
@@ -361,9 +357,7 @@ def check_appendable(path: AnyPath, taken: Sequence[AnyPath]) -> None:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666))
     except OSError as error:
-        raise InputError(
-            f"{os.fspath(path)}: cannot be written: {_reason(error, os.path.realpath(path))}"
-        ) from error
+        raise _unwritable(path, error) from error
 
 
 def remove_leftovers(path: AnyPath) -> None:
@@ -394,9 +388,8 @@ def _failing_as_training_error(path: AnyPath, state: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        reason = _reason(error, os.path.realpath(path))
         raise TrainingError(
-            f"{os.fspath(path)}: could not be written: {reason}; {state}"
+            f"{os.fspath(path)}: could not be written: {_reason(error, path)}; {state}"
         ) from error
 
 
@@ -438,9 +431,9 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
         remaining = remaining[os.write(descriptor, remaining) :]
 
 
-def _reason(error: OSError, target: str) -> str:
+def _reason(error: OSError, path: AnyPath) -> str:
     if isinstance(error, FileNotFoundError):
-        folder = os.path.dirname(target)
+        folder = os.path.dirname(os.path.realpath(path))
         if os.path.isdir(folder):  # such as /proc
             return f"no file can be created in {folder}"
         return f"the folder {folder} does not exist; create it first"

@@ -8,7 +8,7 @@ import importlib
 import math
 import pkgutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
@@ -126,9 +126,8 @@ class Param:
         )
         if not math.isfinite(number) or too_low or (self.high is not None and number > self.high):
             raise ParameterError(f"{self.name}={value!r} is out of range; allowed: {self.range}")
-        if (
-            self.kind == "integer" and abs(number) > _LARGEST
-        ):  # a float this large is not the integer that was typed
+        # A float this large is not the integer that was typed.
+        if self.kind == "integer" and abs(number) > _LARGEST:
             raise ParameterError(
                 f"{self.name}={value!r} is out of range; allowed: {self.range}, below 2^53"
             )
@@ -139,6 +138,15 @@ class Param:
         1.
         """
         return float(self.choices.index(value)) if isinstance(value, str) else float(value)
+
+
+def check_keywords(kind: type[Any], keywords: Iterable[str]) -> None:
+    """Raise `ParameterError` for a keyword that is not a field of the dataclass."""
+    names = [field.name for field in fields(kind)]
+    for keyword in keywords:
+        if keyword not in names:
+            hint = did_you_mean(keyword, names)
+            raise ParameterError(f"{kind.__name__} takes no {keyword}=.{hint}")
 
 
 def find_param(name: str, params: Iterable[Param]) -> Param | None:
@@ -198,21 +206,18 @@ class Registry(Generic[T]):
         instead: Mapping[str, Sequence[str]] | None = None,
         loader: str = "",
     ) -> None:
-        self._package, self._what, self._instead, self._loader = (
-            package,
-            what,
-            instead or {},
-            loader,
-        )
+        self._package, self._what = package, what
+        self._instead, self._loader = instead or {}, loader
         self._added: dict[str, T] = {}
 
     @cached_property
     def _specs_by_name(self) -> dict[str, T]:
-        modules = (importlib.import_module(f"{self._package}.{name}") for name in self.modules())
-        specs_of_modules = [
-            getattr(module, "SPECS", None) or [getattr(module, "SPEC", None)] for module in modules
-        ]
-        return {spec.name: spec for specs in specs_of_modules for spec in specs if spec is not None}
+        specs: dict[str, T] = {}
+        for name in self.modules():
+            names = vars(importlib.import_module(f"{self._package}.{name}"))
+            members = names.get("SPECS") or filter(None, [names.get("SPEC")])
+            specs |= {spec.name: spec for spec in members}
+        return specs
 
     def modules(self) -> list[str]:
         """Return the names of the modules to search, without importing them."""
@@ -246,9 +251,8 @@ class Registry(Generic[T]):
                 )
         hint = did_you_mean(name, self.names())
         if self._loader and name.endswith(".py"):
-            commands = (
-                f"`boostrank train --{self._what} {name}` or `boostrank {self._what}s --check"
-                f" {name}`"
+            hint = (
+                f" In Python, pass {self._loader}({name!r}); on the command line, use `boostrank"
+                f" train --{self._what} {name}` or `boostrank {self._what}s --check {name}`"
             )
-            hint = f" In Python, pass {self._loader}({name!r}); on the command line, use {commands}"
         raise ParameterError(f"unknown {self._what} {name!r}.{hint}")

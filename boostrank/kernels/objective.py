@@ -74,7 +74,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from boostrank.core.errors import FileFormatError, ParameterError
-from boostrank.core.params import Param
+from boostrank.core.params import Param, check_keywords
 from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
 from boostrank.kernels.jit import F1, F2, FLOAT, I1, CompiledFunction, inline_whole
 from boostrank.kernels.primitives import SEED, gather, round_seed, scatter
@@ -478,6 +478,7 @@ def define_objective(
         raise ParameterError(
             f"name={str(name)[:40]!r}: 1 to {_LONGEST_NAME} printable characters are required"
         )
+    check_keywords(ObjectiveSpec, declarations)
     kind = hessian if isinstance(hessian, HessianKind) else _KINDS.get(hessian)
     if kind is None:
         raise ParameterError(f"hessian={hessian!r} is not one of {' | '.join(_KINDS)}")
