@@ -185,7 +185,7 @@ class JsonLines(_Callback):
                     if logged.get("event") == "begin":
                         first = logged["first_round"]
                         resumed = [r for r in trainings if first - 1 in r and first not in r]
-                        trainings.append(resumed[-1] if resumed else {})
+                        trainings.append([{}, *resumed][-1])
                     elif "round" in logged:
                         trainings[-1][logged["round"]] = logged["metrics"]
         number, metrics = record["round"], record["metrics"]

@@ -78,7 +78,7 @@ def doctor(options: Doctor, reading: FileOptions) -> None:
 def _examine(options: Doctor, reading: FileOptions) -> Findings:
     """Read the files, or their clicks, and return the findings about them."""
     from boostrank.clicks.sidecar import click_reading
-    from boostrank.core.conventions import rule_of
+    from boostrank.core.conventions import expression_of, rule_of
     from boostrank.diagnosis import Findings, examine
     from boostrank.diagnosis.clicks import with_clicks
     from boostrank.diagnosis.training import with_refusal
@@ -93,6 +93,8 @@ def _examine(options: Doctor, reading: FileOptions) -> Findings:
         if len(options.files) > 1:
             raise InputError("--clicks needs exactly one FILE, whose rows the clicks refer to")
         columns, reading = click_reading(options.click_columns, paths, reading, logs=False)
+    if expression_of(options.gain) is not None:
+        say("the labels are checked, but not the gain expression")
     # Read the training files as one set, and each validation file as a set like it.
     how = reading.keywords | {
         "threads": options.threads,

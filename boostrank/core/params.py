@@ -35,9 +35,11 @@ class Param:
     tuning.
 
     Args:
+        name: name on the command line and in Python.
         default: default value, whose type (float, int, bool, str) is the parameter's type.
         help: description in one sentence.
-        low, high: inclusive bounds. `open_low` excludes the lower bound.
+        low, high: inclusive bounds.
+        open_low: whether to exclude the lower bound.
         log: whether to use a log scale in tuning.
         schedulable: whether a `Schedule` may change the value between rounds.
         unit: "score", "score^2", "rank" or "rounds"; empty for a pure number.
