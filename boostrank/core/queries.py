@@ -401,11 +401,14 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     if lacking is not None:
         raise DataError(f"row {lacking} has no query id")
     whole = _to_int64(array)
+    if whole is None:
+        raise DataError("query ids must be whole numbers or text; convert them to text")
     exact = 2 ** (np.finfo(array.dtype).nmant + 1)
-    if whole is None or np.any(abs(whole) >= exact):
+    rounded = first_true(abs(whole) >= exact)
+    if rounded is not None:
         raise DataError(
-            f"query ids must be whole numbers or text, not {array.dtype}, which rounds whole"
-            f" numbers from {exact:,}: read or convert them as integers or text"
+            f"row {rounded}: the query id {whole[rounded]} is a {array.dtype}, which rounds whole"
+            f" numbers from {exact:,}: read query ids as integers or text"
         )
     return whole
 
