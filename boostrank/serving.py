@@ -81,8 +81,8 @@ class ScoreRequest(Struct, forbid_unknown_fields=True):
 
 def _refuse(reason: str, row: int | None = None, feature: str | None = None) -> HTTPException:
     """Return a refusal that names the row and the feature."""
-    places = {"row": row, "feature": feature}
-    fields = {name: value for name, value in places.items() if value is not None}
+    fields: dict[str, Any] = {} if row is None else {"row": row}
+    fields |= {} if feature is None else {"feature": feature}
     prefix = "".join(f"{name} {value!r}: " for name, value in fields.items())
     return HTTPException(422, {"error": prefix + reason, **fields})
 
@@ -366,8 +366,9 @@ def make_app(path: str | os.PathLike[str], limits: Limits | None = None) -> Star
         return Response(answer, media_type=kind)
 
     async def health(request: Request) -> Response:
-        state = {"status": "stale" if scorer.fault else "ok", "reload_error": scorer.fault or None}
-        return _json_response({**state, "version": scorer.current[1]})
+        status = "stale" if scorer.fault else "ok"
+        fault, version = scorer.fault or None, scorer.current[1]
+        return _json_response({"status": status, "reload_error": fault, "version": version})
 
     async def describe(request: Request) -> Response:
         model, version = scorer.current
@@ -378,9 +379,7 @@ def make_app(path: str | os.PathLike[str], limits: Limits | None = None) -> Star
                 "backend": model.backend,
                 "objective": model.info.objective_name,
                 "features": model.feature_names,
-                "categories": {
-                    name: categories.values for name, categories in model.categories.items()
-                },
+                "categories": {name: c.values for name, c in model.categories.items()},
                 "needs_whole_queries": not model.scores_rows_alone,
                 "trained_by": model.info.versions,
             }
@@ -424,14 +423,10 @@ def make_app(path: str | os.PathLike[str], limits: Limits | None = None) -> Star
         watcher.cancel()
         scorer.pool.shutdown(cancel_futures=True)
 
-    routes = [
-        counted("/score", score, "POST"),
-        counted("/invocations", score, "POST"),
-        counted("/ping", health, "GET"),
-        counted("/health", health, "GET"),
-        counted("/model", describe, "GET"),
-        counted("/metrics", measure, "GET"),
-    ]
+    posts = {"/score": score, "/invocations": score}
+    gets = {"/ping": health, "/health": health, "/model": describe, "/metrics": measure}
+    routes = [counted(path, endpoint, "POST") for path, endpoint in posts.items()]
+    routes += [counted(path, endpoint, "GET") for path, endpoint in gets.items()]
     app = Starlette(routes=routes, lifespan=lifespan)
     app.state.scorer = scorer
     return app

@@ -44,12 +44,6 @@ __all__ = [
 ]
 
 _FILE, _RECORD, _QID = "model.boostrank", "boostrank.json", "qid"
-_DEFAULTS: dict[str, tuple[tuple[str, ...], Callable[[Plan], Any]]] = {
-    "objective": (OBJECTIVE_NAMES, lambda plan: default_objective(plan.engine.name)),
-    "num_boost_round": (ROUNDS_NAMES, lambda plan: plan.settings.rounds),
-    "seed": (SEED_NAMES, lambda plan: plan.seed),
-}
-"""Parameters that are logged even if they are not given."""
 _MAKERS: dict[str, Callable[[Any], Any]] = {
     "objective": objective_from_dict,
     "conventions": lambda fields: Conventions(**fields),
@@ -61,13 +55,6 @@ _LONGEST_LINE = 1 << 20
 
 def __dir__() -> list[str]:
     return __all__
-
-
-def _metrics_of(env: Any) -> dict[str, float]:
-    """Return the metrics after a round as a mapping such as "valid_0/ndcg@10" -> value."""
-    return {
-        f"{result[0]}/{result[1]}": float(result[2]) for result in env.evaluation_result_list or []
-    }
 
 
 def _mlflow_name(name: str) -> str:
@@ -84,12 +71,12 @@ def _as_json(value: Any) -> Any:
     return getattr(value, "__qualname__", str(value))
 
 
-def _imported(module: str, extra: str) -> Any:
+def _mlflow() -> Any:
     try:
-        return import_module(module)
+        return import_module("mlflow")
     except ImportError as error:
         raise MissingDependency(
-            f"{module} is not installed: pip install 'boostrank[{extra}]'"
+            "mlflow is not installed: pip install 'boostrank[mlflow]'"
         ) from error
 
 
@@ -103,9 +90,13 @@ class _Callback:
         changed = options.changed.keys() & KEYWORDS.keys() - {"callbacks", "checkpoint"}
         keywords = {name: getattr(options, name) for name in sorted(changed)}
         defaults = {name: getattr(options, name) for name in ("backend", "quality", "start")}
-        for name, (aliases, value) in _DEFAULTS.items():
-            if not params.keys() & aliases:
-                defaults[name] = value(plan)
+        # Log these even if they are not given.
+        if not params.keys() & OBJECTIVE_NAMES:
+            defaults["objective"] = default_objective(plan.engine.name)
+        if not params.keys() & ROUNDS_NAMES:
+            defaults["num_boost_round"] = plan.settings.rounds
+        if not params.keys() & SEED_NAMES:
+            defaults["seed"] = plan.seed
         merged = {**defaults, **plan.preset.trees, **params, **keywords}
         self.params = jsonable(merged, other=_as_json)
         record = {
@@ -174,15 +165,9 @@ class JsonLines(_Callback):
             return
         if not self._begun:
             self._begun = True
-            self._append(
-                {
-                    "event": "begin",
-                    "time": time.time(),
-                    "first_round": env.iteration + 1,
-                    "last_round": env.end_iteration,
-                    "params": {**env.params, **getattr(self, "params", {})},
-                }
-            )
+            begin = {"event": "begin", "time": time.time(), "first_round": env.iteration + 1}
+            params = {**env.params, **getattr(self, "params", {})}
+            self._append(begin | {"last_round": env.end_iteration, "params": params})
         self._append(record)
 
     def _interrupted(self, record: dict[str, Any], *, last: bool) -> dict[int, Any]:
@@ -194,21 +179,13 @@ class JsonLines(_Callback):
         trainings: list[dict[int, Any]] = [{}]
         with contextlib.suppress(OSError), open(self.path, "rb") as file:
             for line in file:
-                with contextlib.suppress(
-                    ValueError, TypeError, AttributeError
-                ):  # not a line of ours
+                # Skip lines that are not ours.
+                with contextlib.suppress(ValueError, TypeError, AttributeError):
                     logged = json.loads(line)
                     if logged.get("event") == "begin":
-                        before = logged["first_round"] - 1
-                        goes_on = [
-                            {},
-                            *(
-                                rounds
-                                for rounds in trainings
-                                if before in rounds and before + 1 not in rounds
-                            ),
-                        ]
-                        trainings.append(goes_on[-1])
+                        first = logged["first_round"]
+                        resumed = [r for r in trainings if first - 1 in r and first not in r]
+                        trainings.append([{}, *resumed][-1])
                     elif "round" in logged:
                         trainings[-1][logged["round"]] = logged["metrics"]
         number, metrics = record["round"], record["metrics"]
@@ -256,7 +233,7 @@ class MLflow(_Callback):
     """
 
     def __init__(self) -> None:
-        self._mlflow = _imported("mlflow", "mlflow")
+        self._mlflow = _mlflow()
 
     def planned(self, plan: Plan) -> None:
         """Log the arguments, the digest of the data and the versions."""
@@ -270,7 +247,10 @@ class MLflow(_Callback):
         self._mlflow.log_dict(self.record, _RECORD)
 
     def __call__(self, env: Any) -> None:
-        values = {_mlflow_name(name): value for name, value in _metrics_of(env).items()}
+        values = {
+            _mlflow_name(f"{result[0]}/{result[1]}"): float(result[2])
+            for result in env.evaluation_result_list or []
+        }
         self._mlflow.log_metrics(values, step=env.iteration + 1)
 
 
@@ -283,12 +263,12 @@ def logged_arguments(run_id: str) -> dict[str, Any]:
         MissingDependency: MLflow is not installed.
         ParameterError: the objective is from a user's file.
     """
-    record = _imported("mlflow", "mlflow").artifacts.load_dict(f"runs:/{run_id}/{_RECORD}")
+    record = _mlflow().artifacts.load_dict(f"runs:/{run_id}/{_RECORD}")
     arguments: dict[str, Any] = record["arguments"]
     for values in (arguments, arguments["params"]):
-        for name in values.keys() & _MAKERS.keys():
-            if isinstance(values[name], dict):
-                values[name] = _MAKERS[name](values[name])
+        for name, make in _MAKERS.items():
+            if isinstance(values.get(name), dict):
+                values[name] = make(values[name])
     return arguments
 
 
@@ -307,10 +287,7 @@ def mlflow_metrics(
         ParameterError: a metric or convention is unknown, or the column's name contains blanks or
             signs.
     """
-    make_metric, rules = (
-        _imported("mlflow.models", "mlflow").make_metric,
-        Conventions.of(conventions),
-    )
+    make_metric, rules = _mlflow().models.make_metric, Conventions.of(conventions)
     if not group.isidentifier():
         raise ParameterError(
             f"group={group!r}: MLflow needs a column name without blanks or signs; rename it"
@@ -354,7 +331,7 @@ def log_model(model: Any, name: str = "model", **options: Any) -> Any:
     Raises:
         MissingDependency: MLflow is not installed.
     """
-    mlflow = _imported("mlflow", "mlflow")
+    mlflow = _mlflow()
     model = as_model(model)
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema, TensorSpec
@@ -364,15 +341,14 @@ def log_model(model: Any, name: str = "model", **options: Any) -> Any:
     from boostrank.engines import get_backend
 
     # Accept any type: MLflow rejects integers for "double", and numbers for "string".
-    names = [*model.feature_names, *([] if model.scores_rows_alone else [_QID])]
     # Arrays need columns without names. The columns of a data frame are matched by name in any
     # case.
-    numbered = model.scores_rows_alone and model.feature_names == default_feature_names(
-        model.n_features
-    )
+    names: list[Any] = list(model.feature_names)
+    if not model.scores_rows_alone:
+        names.append(_QID)
+    elif model.feature_names == default_feature_names(model.n_features):
+        names = [None] * model.n_features
     columns = [ColSpec(AnyType(), name) for name in names]
-    if numbered:
-        columns = [ColSpec(AnyType()) for _ in names]
     signature = ModelSignature(Schema(columns), Schema([TensorSpec(np.dtype(np.float64), (-1,))]))
     engine = get_backend(model.backend)
     needs = [f"boostrank=={__version__}"]

@@ -4,14 +4,12 @@ my.py`.
 
 from __future__ import annotations
 
-import timeit
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from boostrank.checking.rules import RULES, Finding, Probe, Status, unsafe
 from boostrank.core.errors import BoostrankError, MissingDependency
-from boostrank.core.queries import QueryIndex
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.engines import ENGINES, get_backend
 from boostrank.fit.from_data import train
@@ -24,13 +22,6 @@ __all__ = ["Finding", "Status", "check_contract", "check_objective"]
 ROUNDS = 30
 _TREES = {"num_leaves": 15, "learning_rate": 0.1, "seed": 1, "num_threads": 1, "verbosity": -1}
 _METRIC = "ndcg@10"
-
-LENGTHS = (10, 100, 1000, 4000)
-_DOCUMENTS = 8_000
-_SECONDS = 3.0  # longest expected time of a query that is measured
-
-# Bounds on the exponent p of a cost of n^p per query.
-_LINEAR, _QUADRATIC, _CUBIC = 1.4, 1.7, 2.6
 
 
 def check_contract(
@@ -48,17 +39,20 @@ def check_contract(
         except BoostrankError:
             raise
         except Exception as error:  # whatever the user's code raises
-            message = f"the kernel raises {type(error).__name__}: {error}"
-            mend = "see the kernel contract in boostrank.kernels.objective"
-            finding = Finding("runs", Status.FAIL, message, "", "nothing can be computed", mend)
+            finding = Finding(
+                "runs",
+                Status.FAIL,
+                f"the kernel raises {type(error).__name__}: {error}",
+                why="nothing can be computed",
+                mend="see the kernel contract in boostrank.kernels.objective",
+            )
         yield finding
         if _is_fatal(finding):
             return
 
 
 def check_objective(spec: ObjectiveSpec) -> Iterator[Finding]:
-    """Check the contract, measure the cost by list length, and train briefly with every installed
-    engine.
+    """Check the contract, and train briefly with every installed engine.
 
     Each finding is yielded as soon as it is made. All checks together take a few seconds.
     """
@@ -70,78 +64,12 @@ def check_objective(spec: ObjectiveSpec) -> Iterator[Finding]:
         yield finding
         if _is_fatal(finding):
             return
-    yield cost(spec)
     yield from learning(spec)
 
 
 def _is_fatal(finding: Finding) -> bool:
     """Return True if a finding makes all later results meaningless."""
     return finding.status is Status.FAIL and finding.check in ("memory", "runs")
-
-
-def cost(spec: ObjectiveSpec) -> Finding:
-    """Measure the time per document by list length, including the sort and the driver, and how a
-    query's cost grows.
-    """
-    measured: dict[int, float] = {}  # seconds a document
-    power = 3.0  # exponent of a query's cost; a safe guess until it is measured
-    try:
-        for length in LENGTHS:
-            if any(
-                seconds * last * (length / last) ** power > _SECONDS
-                for last, seconds in measured.items()
-            ):
-                break
-            measured[length] = _seconds_a_document(spec, length)
-            if len(measured) > 1:  # fit without the shortest length if there are others
-                pairs = [*measured.items()]
-                if len(pairs) > 2:
-                    del pairs[0]
-                lengths, seconds = np.log(pairs).T
-                power = 1.0 + float(np.polyfit(lengths, seconds, 1)[0])
-    except BoostrankError as error:
-        return _broken("speed", error)
-    shape = f"about n^{power:.1f}"
-    if power < _LINEAR:
-        shape = "n or n log n"
-    elif _QUADRATIC <= power < _CUBIC:
-        shape = "n^2"
-    costs = ", ".join(f"{seconds * 1e9:,.0f} at {length:,}" for length, seconds in measured.items())
-    message = f"ns per document, by list length: {costs}; the cost of a query grows as {shape}"
-    status, why, mend = Status.FAIL, "", ""
-    if power >= _CUBIC:
-        why = "a list of 1,000 documents costs 10^9 steps per round"
-        mend = (
-            "look for a sum inside a pair loop that does not depend on the pair, and keep it in"
-            " scratch"
-        )
-    elif power >= _QUADRATIC and not spec.quadratic:
-        why = (
-            "quadratic=False disables the guard against long lists, and 100,000 documents take"
-            " minutes"
-        )
-        mend = "declare quadratic=True"
-    elif power < _LINEAR and spec.quadratic:
-        status, why = (
-            Status.NOTE,
-            "the driver refuses lists of more than 50,000 documents unnecessarily",
-        )
-        mend = "declare quadratic=False"
-    if not why:
-        status = Status.PASS
-    return Finding("speed", status, message, "", why, mend)
-
-
-def _seconds_a_document(spec: ObjectiveSpec, length: int) -> float:
-    rng, queries = np.random.default_rng(0), max(1, _DOCUMENTS // length)
-    labels, scores = rng.integers(0, 5, queries * length), rng.normal(size=queries * length)
-    bound = Objective(spec, threads=1, total_rounds=ROUNDS).bind(
-        labels, QueryIndex.from_sizes([length] * queries)
-    )
-    return (
-        min(timeit.repeat(lambda: bound.gradient(scores, ROUNDS - 1), number=1, repeat=3))
-        / scores.size
-    )
 
 
 def learning(spec: ObjectiveSpec) -> Iterator[Finding]:
@@ -162,7 +90,13 @@ def learning(spec: ObjectiveSpec) -> Iterator[Finding]:
             yield Finding(name, Status.SKIP, "not installed")
             continue
         except BoostrankError as error:
-            yield _broken(name, error)
+            yield Finding(
+                name,
+                Status.FAIL,
+                str(error),
+                why="a training stops there",
+                mend="see the failed checks above",
+            )
             continue
         # Compare with the ranking after training.
         end = metric.evaluate(data.labels, model.predict(data, threads=1), data.queries).mean
@@ -171,18 +105,10 @@ def learning(spec: ObjectiveSpec) -> Iterator[Finding]:
             yield Finding(name, Status.PASS, message)
             continue
         # Point to the sign of the gradient, the usual cause.
-        example = f"{len(data.queries)} generated queries, {data.n_documents:,} documents"
-        why = "steps against the gradient must lift relevant documents"
-        mend = (
-            "give a relevant document that ranks too low a negative gradient: scores move against"
-            " the gradient"
-        )
         yield Finding(
-            name, Status.FAIL, f"training made the ranking worse: {message}", example, why, mend
+            name,
+            Status.FAIL,
+            f"training made the ranking worse: {message}",
+            why="steps against the gradient must lift relevant documents",
+            mend="give a relevant document that ranks too low a negative gradient",
         )
-
-
-def _broken(check: str, error: BoostrankError) -> Finding:
-    return Finding(
-        check, Status.FAIL, str(error), "", "a training stops there", "see the failed checks above"
-    )

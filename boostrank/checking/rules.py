@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind
+from boostrank.core.types import Float64Array, HessianKind, first_true
 from boostrank.kernels.driver import HESSIAN_FLOOR
 from boostrank.kernels.objective import ObjectiveSpec
 
@@ -296,10 +296,9 @@ class Rule:
             if fault is not None:
                 where = "" if fault.document is None else f"document {fault.document}"
                 settings = ", ".join(f"{name}={value}" for name, value in values.items())
-                location = ": ".join(filter(None, (where, fault.detail)))
-                words = "; ".join(
-                    filter(None, (str(example), location, settings and f"parameters {settings}"))
-                )
+                parameters = f"parameters {settings}" if settings else ""
+                parts = (str(example), where, fault.detail, parameters)
+                words = "; ".join(filter(None, parts))
                 return Finding(self.check, Status.FAIL, fault.message, words, fault.why, fault.mend)
         return Finding(self.check, Status.PASS, self.fits)
 
@@ -339,12 +338,10 @@ def _memory(probe: Probe, example: Example, values: Values) -> Fault | None:
     if _differ(base, probe.run(example, values, margins=1)):
         return Fault("the result depends on memory beyond an end of an array", why, mend)
     if _differ(base, probe.run(example, values, scratch=1)):
-        message, why = (
+        return Fault(
             "the result depends on previous content of scratch",
             "scratch contains numbers of another query",
-        )
-        return Fault(
-            message, why, "set a row of scratch before reading it: row = scratch.row; row[:] = 0.0"
+            "set a row of scratch before reading it: row = scratch.row; row[:] = 0.0",
         )
     return None
 
@@ -355,14 +352,12 @@ def _outputs(probe: Probe, example: Example, values: Values) -> Fault | None:
     for name in ("grad", "hess"):
         stale = _differing(getattr(first, name), getattr(second, name))
         if stale.size:
-            message = f"{name} is not written, or is added to previous content"
-            mend = (
-                "write kernel(query, params, grad, hess, scratch), where both start as zeros; or"
-                " start with "
-            )
-            mend += f"grad[:] = 0.0 and hess[:] = 0.0, before any return, and then add to {name}"
             return Fault(
-                message, "the memory contains gradients of another query", mend, int(stale[0])
+                f"{name} is not written, or is added to previous content",
+                "the memory contains gradients of another query",
+                "write kernel(query, params, grad, hess, scratch), where both start as zeros; or"
+                " start with grad[:] = 0.0 and hess[:] = 0.0, before any return",
+                int(stale[0]),
             )
     return None
 
@@ -370,11 +365,10 @@ def _outputs(probe: Probe, example: Example, values: Values) -> Fault | None:
 def _inputs(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that the kernel writes to none of its inputs."""
     for name in probe.run(example, values).written:
-        why = (
-            "the arrays belong to the training: the next round and the metrics would see other data"
-        )
         return Fault(
-            f"the kernel writes to {name}", why, f"copy {name} into scratch and change the copy"
+            f"the kernel writes to {name}",
+            "the arrays belong to the training: the next round would see other data",
+            f"copy {name} into scratch and change the copy",
         )
     return None
 
@@ -383,25 +377,23 @@ def _finite(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that all results are finite, and that the outputs are finite in float32 too."""
     output = probe.run(example, values)
     for name, numbers in zip(("loss", "grad", "hess"), _arrays(output), strict=True):
-        bad = np.flatnonzero(~np.isfinite(numbers))
-        if bad.size:
-            why = (
-                "real data has such queries, and a single number that is not finite stops the"
-                " training"
-            )
-            mend = (
-                "guard divisions by zero, take exponentials of negative numbers only"
-                " (exp(-abs(u))), and return zeros "
-            )
-            mend += "where there is nothing to learn"
-            document = None if name == "loss" else int(bad[0])
-            return Fault(f"{name} is {numbers[bad[0]]} at {example.what}", why, mend, document)
-        wide = np.flatnonzero(np.abs(numbers) > np.finfo(np.float32).max)
-        if name != "loss" and wide.size:
-            why = "the engines take float32, whose largest number is 3.4e38"
-            mend = "divide by the sum of the query's gains (query.query_const[0] is the ideal DCG)"
+        bad = first_true(~np.isfinite(numbers))
+        if bad is not None:
             return Fault(
-                f"{name} does not fit into float32 at {example.what}", why, mend, int(wide[0])
+                f"{name} is {numbers[bad]} at {example.what}",
+                "real data has such queries, and a single number that is not finite stops the"
+                " training",
+                "guard divisions by zero, take exponentials of negative numbers only"
+                " (exp(-abs(u))), and return zeros where there is nothing to learn",
+                bad,
+            )
+        wide = first_true(np.abs(numbers) > np.finfo(np.float32).max)
+        if name != "loss" and wide is not None:
+            return Fault(
+                f"{name} does not fit into float32 at {example.what}",
+                "the engines take float32, whose largest number is 3.4e38",
+                "divide by the sum of the query's gains (query.query_const[0] is the ideal DCG)",
+                wide,
             )
     return None
 
@@ -409,35 +401,29 @@ def _finite(probe: Probe, example: Example, values: Values) -> Fault | None:
 def _hessian(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that the curvature is not negative."""
     hess = probe.run(example, values).hess
-    negative = np.flatnonzero(hess < 0)
-    if not negative.size:
+    negative = first_true(hess < 0)
+    if negative is None:
         return None
-    why = (
+    return Fault(
+        f"hess is negative: {hess[negative]:.4g}",
         "a leaf is -sum(grad) / sum(hess), so a negative sum flips its sign and a sum near zero"
-        " makes it huge"
+        " makes it huge",
+        "use a bound on the curvature, such as abs(...) of each term, and declare hessian='proxy'",
+        negative,
     )
-    mend = (
-        "use a bound on the curvature, such as abs(...) of each term, and declare hessian='proxy'"
-    )
-    return Fault(f"hess is negative: {hess[negative[0]]:.4g}", why, mend, int(negative[0]))
 
 
 def _gradient(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Compare the gradient with central differences of the returned loss."""
-    if not probe.spec.exact_gradient:
-        return None
 
     def loss(output: Output, document: int) -> float:
         return output.loss
 
     output = probe.run(example, values)
-    derivative = _derivative(probe, example, values, output.grad, loss)
-    error = np.abs(output.grad - derivative)
-    if error.max() <= _DERIVATIVE_TOLERANCE * float(np.abs(derivative).max()) + 1e-9 * max(
-        1.0, abs(output.loss)
-    ):
+    slack = 1e-9 * max(1.0, abs(output.loss))
+    derivative, p = _derivative(probe, example, values, output.grad, loss, slack)
+    if p is None:
         return None
-    p = int(np.argmax(error))
     detail = f"gradient {output.grad[p]:.6g}, finite difference of the loss {derivative[p]:.6g}"
     why = "trees follow the gradient: they would minimise something other than the reported loss"
     mend = (
@@ -463,21 +449,18 @@ def _curvature(probe: Probe, example: Example, values: Values) -> Fault | None:
     loss, grad, hess, *_ = probe.run(example, values)
     if probe.spec.hessian is HessianKind.EXACT:
         # Compare an exact hessian with finite differences of the gradient.
-        derivative = _derivative(
-            probe, example, values, hess, lambda output, p: float(output.grad[p])
+        slack = 1e-9 * (float(np.abs(grad).max()) + 1.0)
+        derivative, document = _derivative(
+            probe, example, values, hess, lambda output, p: float(output.grad[p]), slack
         )
-        error = np.abs(hess - derivative)
-        p = int(np.argmax(error))
-        if error[p] <= _DERIVATIVE_TOLERANCE * np.abs(derivative).max() + 1e-9 * (
-            np.abs(grad).max() + 1.0
-        ):
+        if document is None:
             return None
         why = "a wrong factor in the second derivative scales every step by its inverse"
         mend = "correct the formula, or declare hessian='proxy' if the difference is intended"
-        detail = f"hess {hess[p]:.6g}, finite difference of the gradient {derivative[p]:.6g}"
-        return Fault(
-            "hess is declared 'exact', but is not the second derivative", why, mend, p, detail
-        )
+        numbers = hess[document], derivative[document]
+        detail = "hess {:.6g}, finite difference of the gradient {:.6g}".format(*numbers)
+        message = "hess is declared 'exact', but is not the second derivative"
+        return Fault(message, why, mend, document, detail)
     # Try moves of one score, small and large, for a loss above the majoriser's parabola.
     for p, step in itertools.product(range(len(example)), (-6.0, -0.5, 0.05, 1.0, 8.0)):
         there = probe.run(example.moved(p, step), values).loss
@@ -526,21 +509,16 @@ def _shift(probe: Probe, example: Example, values: Values) -> Fault | None:
     why = "only score differences affect a ranking, so trees that shift a whole query are wasted"
     mend = (
         "use score differences only, and add to document j what you subtract from document i; or"
-        " declare "
+        " declare shift_invariant=False if the level matters, as in a regression"
     )
-    mend += "shift_invariant=False if the level matters, as in a regression"
-    output, shifted = (
-        probe.run(example, values),
-        probe.run(example.at(example.scores + 2.0), values),
-    )
+    output = probe.run(example, values)
+    shifted = probe.run(example.at(example.scores + 2.0), values)
     total, size = float(output.grad.sum()), float(np.abs(output.grad).sum())
     if abs(total) > _SYMMETRY_TOLERANCE * size:
         detail = f"the gradient sums to {total:.4g}, its sizes to {size:.4g}"
         return Fault("the gradient does not sum to zero over a query", why, mend, None, detail)
-    for name, before, after in (
-        ("grad", output.grad, shifted.grad),
-        ("hess", output.hess, shifted.hess),
-    ):
+    for name in ("grad", "hess"):
+        before, after = getattr(output, name), getattr(shifted, name)
         p = _first_far(after, before)
         if p is not None:
             detail = f"{name} {before[p]:.6g}, with 2 added to every score {after[p]:.6g}"
@@ -552,22 +530,18 @@ def _order(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that the order of the documents does not affect their gradients."""
     n, in_order = len(example), probe.run(example, values)
     for rows in (np.arange(n)[::-1], np.random.default_rng(3).permutation(n)):
-        reordered = probe.run(
-            Example(example.what, example.scores[rows], example.labels[rows]), values
-        )
+        other = Example(example.what, example.scores[rows], example.labels[rows])
+        reordered = probe.run(other, values)
         for after, before in ((reordered.grad, in_order.grad), (reordered.hess, in_order.hess)):
             p = _first_far(after, before[rows])
             if p is not None:
-                why = (
-                    "the order of rows carries no information: relevant rows may come first in a"
-                    " sorted file"
-                )
-                mend = (
-                    "compare scores, not indices; query.order[0] is the document with the highest"
-                    " score"
-                )
                 return Fault(
-                    "the gradient depends on the order of the rows", why, mend, int(rows[p])
+                    "the gradient depends on the order of the rows",
+                    "the order of rows carries no information: relevant rows may come first in a"
+                    " sorted file",
+                    "compare scores, not indices; query.order[0] is the document with the highest"
+                    " score",
+                    int(rows[p]),
                 )
     return None
 
@@ -578,9 +552,10 @@ def _derivative(
     values: Values,
     claimed: Float64Array,
     of: Callable[[Output, int], float],
-) -> Float64Array:
+    slack: float,
+) -> tuple[Float64Array, int | None]:
     """Compute the fourth-order central differences of a number with respect to the score of each
-    document.
+    document, and find the document where `claimed` differs most, or None if none does.
 
     Of three steps, the one that agrees best with `claimed` is used. Sharp functions need a short
     step, and flat functions need a long one because of rounding errors. A wrong gradient disagrees
@@ -589,22 +564,19 @@ def _derivative(
     best = np.full(len(example), np.inf)
     for step in (1e-3, 1e-4, 1e-5):
         difference = np.zeros(len(example))
-        for p, (offset, weight) in itertools.product(
-            range(len(example)), ((-2, 1), (-1, -8), (1, 8), (2, -1))
-        ):
-            difference[p] += (
-                weight * of(probe.run(example.moved(p, offset * step), values), p) / (12.0 * step)
-            )
+        points = ((-2, 1), (-1, -8), (1, 8), (2, -1))
+        for p, (offset, weight) in itertools.product(range(len(example)), points):
+            output = probe.run(example.moved(p, offset * step), values)
+            difference[p] += weight * of(output, p) / (12.0 * step)
         best = np.where(np.abs(difference - claimed) < np.abs(best - claimed), difference, best)
-    return best
+    error = np.abs(claimed - best)
+    agrees = error.max() <= _DERIVATIVE_TOLERANCE * np.abs(best).max() + slack
+    return best, None if agrees else int(np.argmax(error))
 
 
 def _first_far(actual: Float64Array, expected: Float64Array) -> int | None:
-    error = np.abs(actual - expected)
-    far = np.flatnonzero(
-        ~(error <= _SYMMETRY_TOLERANCE * np.abs(expected).max(initial=0.0) + 1e-14)
-    )
-    return int(far[0]) if far.size else None
+    slack = _SYMMETRY_TOLERANCE * np.abs(expected).max(initial=0.0) + 1e-14
+    return first_true(~(np.abs(actual - expected) <= slack))
 
 
 def _arrays(output: Output) -> tuple[Float64Array, Float64Array, Float64Array]:
@@ -617,18 +589,6 @@ def _differ(output: Output, other: Output) -> bool:
 
 def _differing(values: Float64Array, other: Float64Array) -> npt.NDArray[np.int64]:
     return np.flatnonzero(~((values == other) | (np.isnan(values) & np.isnan(other))))
-
-
-def _has_other_loss(spec: ObjectiveSpec) -> str:
-    return "" if spec.exact_gradient else "exact_gradient=False: the loss is another function"
-
-
-def _depends_on_level(spec: ObjectiveSpec) -> str:
-    return "" if spec.shift_invariant else "shift_invariant=False: the level of scores matters"
-
-
-def _is_random(spec: ObjectiveSpec) -> str:
-    return "the objective draws random numbers by position" if spec.random else ""
 
 
 SAFE = (
@@ -653,7 +613,7 @@ RULES: tuple[Callable[[Probe], Finding], ...] = (
         "the gradient equals the central differences of the returned loss",
         _gradient,
         _ordinary,
-        _has_other_loss,
+        lambda spec: "exact_gradient=False: another loss" * (not spec.exact_gradient),
     ),
     Rule(
         "curvature", "the hessian keeps what its kind promises", _curvature, _ordinary, _untestable
@@ -664,14 +624,14 @@ RULES: tuple[Callable[[Probe], Finding], ...] = (
         "the gradient sums to zero, and a constant added to all scores changes nothing",
         _shift,
         _ordinary,
-        _depends_on_level,
+        lambda spec: "shift_invariant=False: the level matters" * (not spec.shift_invariant),
     ),
     Rule(
         "order",
         "rows in another order get the same gradients",
         _order,
         _ordinary,
-        _is_random,
+        lambda spec: "random numbers by position" * spec.random,
     ),
 )
 """All rules, in the order in which they are checked."""

@@ -138,17 +138,12 @@ def _run(path: str, body: bytes) -> ModuleType:
     except FileFormatError:
         raise
     except Exception as error:
-        reason = (
-            str(error) if isinstance(error, BoostrankError) else f"{type(error).__name__}: {error}"
-        )
-        lines = [
-            frame.lineno
-            for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename == path
-        ]
-        raise FileFormatError(
-            " ".join(reason.split()), file=path, line=(lines or [0])[-1] or 0
-        ) from error
+        reason = " ".join(str(error).split())
+        if not isinstance(error, BoostrankError):
+            reason = f"{type(error).__name__}: {reason}"
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [0, *(frame.lineno or 0 for frame in frames if frame.filename == path)]
+        raise FileFormatError(reason, file=path, line=lines[-1]) from error
     finally:
         sys.path.remove(folder)
     return module

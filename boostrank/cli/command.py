@@ -129,19 +129,16 @@ class Flag(click.Option):
     def __init__(self, option: Option) -> None:
         self.declared = option
         default = option.default if option.unset is SAME else option.unset
+        if option.several:
+            default = None
         # An explicit default of None would be treated as a given value.
-        keywords: dict[str, Any] = {}
-        if not option.required:
-            keywords["default"] = None if option.several else default
+        keywords = {} if option.required else {"default": default}
         callback = read_config if option.name == "config" else None
-        names = (option.short, option.spelled, option.name)
-        repeated = " May be repeated." if option.several else ""
         super().__init__(
-            [name for name in names if name],
-            help=option.help + repeated,
+            list(filter(None, (option.short, option.spelled, option.name))),
+            help=option.help + " May be repeated." * option.several,
             **keywords,
-            show_default=option.shown
-            or (not option.several and default is not None and default is not False),
+            show_default=option.shown or (default is not None and default is not False),
             type=_type_of(option),
             is_flag=option.kind == "bool",
             multiple=option.several,
@@ -195,13 +192,15 @@ class Command(click.Command):
         params: list[click.Parameter] = [_parameter_of(option) for option in flags.values()]
         self.is_long = len(params) > _SHORT and any(option.common for option in flags.values())
         if self.is_long:
-            how: dict[str, Any] = {
-                "is_flag": True,
-                "is_eager": True,
-                "expose_value": False,
-                "hidden": True,
-            }
-            params.append(click.Option(["--help-all"], callback=_print_all_help, **how))
+            help_all = click.Option(
+                ["--help-all"],
+                callback=_print_all_help,
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                hidden=True,
+            )
+            params.append(help_all)
         super().__init__(name, callback=self._call, params=params, help=run.__doc__)
 
     def _call(self, **values: Any) -> Any:
@@ -217,11 +216,8 @@ class Command(click.Command):
                 are treated as output files, whatever their names are.
         """
         unset = (None, ParameterSource.DEFAULT)
-        names = [
-            name
-            for name in self.options
-            if ctx.get_parameter_source(name) not in unset and ctx.params.get(name)
-        ]
+        sources = {name: ctx.get_parameter_source(name) for name in self.options}
+        names = [name for name in sources if sources[name] not in unset and ctx.params.get(name)]
         for message in contradictions(self.options, names, lambda option: option.spelled):
             raise click.UsageError(message, ctx)
         files: dict[str, list[str]] = {}
@@ -240,26 +236,23 @@ class Command(click.Command):
         """Write the options in groups, the most used first. Commands with many options need
         --help-all for the rest.
         """
-        short = self.is_long and not ctx.meta.get(_ALL)
-        sections: dict[str, list[tuple[str, str]]] = {"Most used": []}
-        others = 0
+        sections: dict[str, list[Any]] = {"Most used": []}
         for param in self.get_params(ctx):
-            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
-            if record is None:
-                continue
-            group, common = "Options", False
+            heading, record = "Options", param.get_help_record(ctx)
             if isinstance(param, Flag):
                 option = param.declared
-                group, common = option.group, self.is_long and (option.common or option.required)
-            if short and not common and param is not self.get_help_option(ctx):
-                others += 1
-                continue
-            heading = "Most used" if common else group
-            sections.setdefault(heading, []).append(record)
+                is_common = self.is_long and (option.common or option.required)
+                heading = "Most used" if is_common else option.group
+            if record is not None and isinstance(param, click.Option):
+                sections.setdefault(heading, []).append(record)
         # The option --help comes last.
-        ending = sections.pop("Options", [])
-        if short:
-            ending.insert(0, ("--help-all", f"Show the other {others} options as well."))
+        *others, help_record = sections.pop("Options")
+        ending = [*others, help_record]
+        if self.is_long and not ctx.meta.get(_ALL):
+            others += chain.from_iterable(list(sections.values())[1:])
+            sections = {"Most used": sections["Most used"]}
+            note = f"Show the other {len(others)} options as well."
+            ending = [("--help-all", note), help_record]
         for heading, records in {**sections, "Options": ending}.items():
             if records:
                 with formatter.section(heading):
@@ -289,14 +282,12 @@ def _check_outputs(files: Mapping[str, list[str]]) -> None:
     from boostrank.cli.show import check_page
     from boostrank.core.files import check_not_read, check_writable, lock_path, record_path
 
-    kinds = "read", "data", "rankers", "either"
-    read = [path for kind in kinds for path in files.get(kind, ()) if path != "-"]
-    read += [
-        path.rpartition(".py")[0] + ".py" for path in files.get("objective", ()) if ".py" in path
-    ]
-    written = [
-        path for kind in ("write", "page", "output", "stream") for path in files.get(kind, ())
-    ]
+    def paths_of(*kinds: str) -> list[str]:
+        return [path for kind in kinds for path in files.get(kind, ()) if path != "-"]
+
+    read = paths_of("read", "data", "rankers", "either")
+    read += [path.rpartition(".py")[0] + ".py" for path in paths_of("objective") if ".py" in path]
+    written = paths_of("write", "page", "output", "stream")
     for number, path in enumerate(written):
         check_not_read(path, read)
         others = [
@@ -332,13 +323,8 @@ def _fill_struct(struct: type[Any], values: Mapping[str, Any], context: click.Co
             value = {**context.meta.get(name, {}), **dict(value or ())}
         elif option.several:
             value = tuple(value or ())
-            if (
-                option.parse is not None
-                and value
-                and isinstance(value[0], tuple)
-                and option.default is None
-            ):
-                value = tuple(chain.from_iterable(value))  # lists given several times
+            if option.parse is not None and option.default is None:  # lists, maybe several
+                value = tuple(chain.from_iterable(value))
             value = value or option.default
         fields[name] = value
     return struct(**fields)
@@ -376,11 +362,9 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
         if param is None:
             raise FileFormatError(f"unknown key {key!r}.{did_you_mean(key, params)}", file=path)
         if (key in _TABLES) != isinstance(value, dict):
-            problem = f"{key!r} is an option, not a table"
-            if key in _TABLES:
-                problem = f"{key!r} must be a table; write [{key}]"
-            raise FileFormatError(problem, file=path)
-        _check_numbers(key, value, path)
+            kind = f"a table, [{key}]" if key in _TABLES else "an option, not a table"
+            raise FileFormatError(f"{key!r} is {kind}", file=path)
+        _check_values(key, value, path)
         if param.name in keys:
             raise FileFormatError(
                 f"{keys[param.name]!r} and {key!r} are the same option", file=path
@@ -394,32 +378,31 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
     return path
 
 
-def _check_numbers(key: str, value: Any, path: str) -> None:
-    """Refuse integers beyond 64 bits, which no option accepts and which Python may refuse to
-    print.
+def _check_values(key: str, value: Any, path: str) -> None:
+    """Refuse what no option takes: times, NUL, and integers beyond 64 bits, which Python may refuse
+    to print.
     """
     if isinstance(value, dict):
         for name, item in value.items():
-            _check_numbers(name, item, path)
+            _check_values(name, item, path)
     elif isinstance(value, list):
         for item in value:
-            _check_numbers(key, item, path)
+            _check_values(key, item, path)
     elif isinstance(value, int) and value.bit_length() > 64:
         raise FileFormatError(f"{key}: the integer does not fit in 64 bits", file=path)
+    elif not isinstance(value, str | int | float) or "\0" in str(value):
+        raise FileFormatError(f"{key} = {value!r:.40}: no option takes this value", file=path)
 
 
 def _as_typed(key: str, option: click.Parameter, value: Any, path: str) -> Any:
     """Return a value as it would be typed on the command line, so that the option checks it."""
-    text = str(value).lower() if isinstance(value, bool) else repr(value)[:40]
-    if isinstance(option, click.Option) and option.is_flag:
-        if not isinstance(value, bool):
-            raise FileFormatError(f"{key} = {text}: the value must be true or false", file=path)
-        return value
+    is_flag = isinstance(option, click.Option) and option.is_flag
     values = value if isinstance(value, list) else [value]
-    for item in values:
-        if isinstance(item, bool) or not isinstance(item, str | int | float) or "\0" in str(item):
-            raise FileFormatError(f"{key} = {text}: no value for --{_key(option)}", file=path)
-    texts = [str(item) for item in values]
+    if is_flag and isinstance(value, bool):
+        return value
+    if is_flag or any(isinstance(item, bool | list) for item in values):
+        raise FileFormatError(f"{key} = {value!r:.40}: no value for --{_key(option)}", file=path)
+    texts = list(map(str, values))
     several = option.nargs == -1 or (isinstance(option, click.Option) and option.multiple)
     return texts if several else ",".join(texts)
 

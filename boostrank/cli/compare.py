@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -107,9 +106,8 @@ def compare_files(options: Compare, reading: FileOptions) -> tuple[Comparison, s
     """Compare two rankers on files, and describe the clicks they are judged by, if any."""
     # Refuse a ranker on both sides before the slow imports.
     old_files, new_files = _files(options.old), _files(options.new)
-    twice = sorted({*old_files} & {*new_files})
-    if twice:
-        raise InputError(f"{twice[0]} is given twice, as OLD and as NEW")
+    for path in sorted({*old_files} & {*new_files}):
+        raise InputError(f"{path} is given twice, as OLD and as NEW")
     if _are_runs(options, reading, old_files[0]):
         return _compare_runs(options, reading, old_files, new_files), ""
     from boostrank.model.scores import load_ranker
@@ -132,10 +130,9 @@ def compare_files(options: Compare, reading: FileOptions) -> tuple[Comparison, s
     if machine is not None:
         how = how | {"machine": grades_of_judges(options.data, machine, reading, data)}
     comparison = compare(old, new, data, judged.metrics, fail_if=conditions, top=options.top, **how)
-    about_clicks = ""
-    if judged.clicks is not None:
-        about_clicks = judged.clicks.words(data, new[0].scores, options.top)
-    return comparison, about_clicks
+    if judged.clicks is None:
+        return comparison, ""
+    return comparison, judged.clicks.words(data, new[0].scores, options.top)
 
 
 def _are_runs(options: Compare, reading: FileOptions, old: str) -> bool:
@@ -367,13 +364,11 @@ def _print(comparison: Comparison, data: str) -> None:
         print_table(comparison.table("judges"))
         print_wrapped([*comparison.judges_words, ""], indent="")
     churn = comparison.churn
-    changed = "no query has"
     if churn.queries:
-        changed = f"{churn.changed:.1%} new documents in the {churn.queries:,} queries with"
-    first_place = (
-        "" if math.isnan(churn.first) else f"; the first document changed in {churn.first:.1%}"
-    )
-    click.echo(f"top {churn.k}: {changed} more documents{first_place}")
+        click.echo(
+            f"top {churn.k}: {churn.changed:.1%} new documents in {churn.queries:,} queries with"
+            f" more documents; the first document changed in {churn.first:.1%}"
+        )
     for kind in comparison.of_segment:
         click.echo(f"\n{first} by {kind}; p is adjusted for all segments by Holm's method")
         print_table(differences.select(kind=kind, metric=first))
@@ -399,6 +394,4 @@ def _print(comparison: Comparison, data: str) -> None:
 def _reason(regression: Regression) -> str:
     """Describe the costliest inversion of a query."""
     swap = regression.swap
-    if swap is None:
-        return ""
-    return printable(f"{swap.fell}, below {swap.rose}")
+    return "" if swap is None else printable(f"{swap.fell}, below {swap.rose}")

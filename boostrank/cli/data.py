@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import time
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import TERMINATED, say, set_status
+from boostrank.cli.errors import TERMINATED, say
 from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import ReadProgress, duration, print_json, print_table
 from boostrank.core.errors import InputError
@@ -25,11 +23,9 @@ from boostrank.options import (
     Options,
     ThreadOptions,
     argument,
+    listed_names,
     option,
 )
-
-if TYPE_CHECKING:
-    from boostrank.clicks.log import Propensities
 
 
 class QueryIdOptions(Options):
@@ -61,16 +57,18 @@ class SeedOptions(Options):
 
 
 def _parse_parts(text: str) -> dict[str, float]:
+    parts: dict[str, float] = {}
     try:
-        pairs = [
-            (name.strip(), float(share))
-            for name, share in (part.split("=") for part in text.split(","))
-        ]
+        for part in text.split(","):
+            name, share = part.split("=")
+            if name.strip() in parts:
+                raise ValueError
+            parts[name.strip()] = float(share)
     except ValueError:
-        raise ValueError(f"{text!r} is not of the form train=0.8,valid=0.1,test=0.1") from None
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError(f"{text!r} names the same part twice")
-    return dict(pairs)
+        raise ValueError(
+            f"{text!r} is not of the form train=0.8,valid=0.1,test=0.1, with a name for each part"
+        ) from None
+    return parts
 
 
 class Split(Tool, SeedOptions):
@@ -238,25 +236,14 @@ def join(options: Join) -> None:
     from boostrank.files.join import join
     from boostrank.reporting.judges import Judges
 
-    judges = Judges(options.gain, options.weight, options.segments)
-    result = join(
-        options.judgements,
-        options.features,
-        options.output,
-        unjudged=options.unjudged,
-        label=options.label,
-        qid=options.qid,
-        id=options.id,
-        missing_tokens=options.missing_tokens,
-        machine=options.machine,
-        chances=options.chances,
-        adding=judges.add,
-    )
+    settings = dict(vars(options))
+    judges = Judges(*[settings.pop(name) for name in ("gain", "weight", "segments")])
+    result = join(**settings, adding=judges.add)
     # Report the size of the table, and each kind of problem with its first document.
     say(f"{options.output}: {result.documents:,} documents, {result.queries:,} queries")
-    unjudged = {"drop": "left out", "zero": "graded 0 in judged queries, otherwise left out"}.get(
-        options.unjudged, ""
-    )
+    unjudged = "left out"
+    if options.unjudged == "zero":
+        unjudged = "graded 0 in judged queries, otherwise left out"
     descriptions = {
         "unlogged": "with a judgement but no features: left out",
         "unjudged": f"with features but no judgement: {unjudged}",
@@ -360,12 +347,7 @@ def _run(tool: str, options: Tool, *arguments: Any, **keywords: Any) -> None:
     """
     from boostrank.files import tools as file_tools
 
-    def terminate(number: int, frame: FrameType | None) -> None:
-        set_status(TERMINATED)
-        say("boostrank: stopped")
-        sys.exit(TERMINATED)
-
-    before = signal.signal(signal.SIGTERM, terminate)
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
         with ReadProgress(name_of(options.files)) as progress:
             keywords |= {"format": options.data_format, "qid": options.qid, "progress": progress}
@@ -398,9 +380,9 @@ class Make(SeedOptions):
 def make(options: Make) -> None:
     """Write train.txt, valid.txt and test.txt (libsvm with `qid:`) to DIR, with the true relevance.
 
-    60% of the queries are for training, and 20% each for validation and testing. roles.json
-    describes the features. test-relevance.txt has the true relevance of each document of test.txt,
-    one number per line. Evaluate it as a score file to get the best possible metric.
+    60% of the queries are for training, and 20% each for validation and testing. test-relevance.txt
+    has the true relevance of each document of test.txt, one number per line. Evaluate it as a score
+    file to get the best possible metric.
     """
     from boostrank.core.files import check_writable, write_atomically
     from boostrank.data.synthetic import make_ranking_data
@@ -409,8 +391,8 @@ def make(options: Make) -> None:
     # Refuse an unusable folder before the data are generated.
     folder = Path(options.directory)
     folder.mkdir(parents=True, exist_ok=True)
-    notes, truth = folder / "roles.json", folder / "test-relevance.txt"
-    check_writable(notes)
+    truth = folder / "test-relevance.txt"
+    check_writable(truth)
     data = make_ranking_data(options.queries, seed=options.seed, mean_length=options.mean_length)
     parts = data.split()
     # Write the three data sets, and the relevance that labels are drawn from.
@@ -423,15 +405,6 @@ def make(options: Make) -> None:
         truth, "".join(f"{value:.9g}\n" for value in parts.test.relevance.tolist()).encode()
     )
     click.echo(truth)
-    # Describe the role of each feature, numbered as in the libsvm files.
-    features = [
-        {"number": number, "name": name, "role": role}
-        for number, (name, role) in enumerate(
-            zip(data.dataset.feature_names, data.roles, strict=True), start=1
-        )
-    ]
-    write_atomically(notes, (json.dumps(features, indent=1) + "\n").encode())
-    click.echo(notes)
 
 
 class CountClicks(Options):
@@ -455,9 +428,9 @@ class CountClicks(Options):
     row: str = option(
         "Column with the document's row in the data, from 1.", "row", metavar="COLUMN"
     )
-    key: str | None = option(
+    key: Any = option(
         "Columns that identify a document in both tables, instead of --row.",
-        metavar="COLUMN,...",
+        parse=("COLUMN,...", listed_names),
         needs="documents",
     )
     documents: str | None = option(
@@ -476,19 +449,12 @@ def count_clicks(options: CountClicks) -> None:
     from boostrank.clicks.tables import count_clicks
 
     started = time.monotonic()
-    keys = tuple(name.strip() for name in options.key.split(",")) if options.key else ()
-    log = count_clicks(
-        options.sessions,
-        position=options.position,
-        clicked=options.clicked,
-        impressions=options.impressions,
-        row=options.row,
-        keys=keys,
-        documents=options.documents,
-    )
-    log.write(options.output)
-    say(f"{options.output}: {log!r}, counted in {duration(time.monotonic() - started)}")
-    click.echo(options.output)
+    settings = dict(vars(options))
+    output, keys = settings.pop("output"), settings.pop("key") or ()
+    log = count_clicks(**settings, keys=keys)
+    log.write(output)
+    say(f"{output}: {log!r}, counted in {duration(time.monotonic() - started)}")
+    click.echo(output)
 
 
 class PropensityCommand(JsonOptions):
@@ -512,6 +478,7 @@ def propensities(options: PropensityCommand) -> None:
     """
     from boostrank.clicks.estimation import estimate_propensities
     from boostrank.clicks.tables import read_clicks
+    from boostrank.reporting.sections.clicks import propensities_by_position, propensity_table
 
     log = read_clicks(options.clicks)
     say(f"{options.clicks}: {log!r}")
@@ -522,16 +489,10 @@ def propensities(options: PropensityCommand) -> None:
     if options.as_json:
         print_json(estimated.to_dict())
         return
-    _print_propensities(estimated)
-    say(f"from {estimated.moved:,} clicked documents that were shown at several positions")
-
-
-def _print_propensities(propensities: Propensities) -> None:
-    from boostrank.reporting.sections.clicks import propensities_by_position, propensity_table
-
-    data = propensities_by_position(propensities)
+    data = propensities_by_position(estimated)
     positions = list(range(1, len(data["propensity"]) + 1))
     print_table(propensity_table("propensities", {"position": positions, **data}))
+    say(f"from {estimated.moved:,} clicked documents that were shown at several positions")
 
 
 class SimulateClicks(ThreadOptions, SeedOptions, group="Users"):

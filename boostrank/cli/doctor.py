@@ -1,13 +1,12 @@
-"""The commands `boostrank doctor` and `boostrank plan`."""
+"""The command `boostrank doctor`."""
 
 from __future__ import annotations
 
 import json
-import math
-import os
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +17,12 @@ from boostrank.cli.errors import BAD_INPUT, GATE_SHUT, say, set_status
 from boostrank.cli.reading import name_of
 from boostrank.cli.show import ReadProgress, duration, width
 from boostrank.core.errors import InputError, did_you_mean
-from boostrank.core.text import aligned, count_of, size_words
+from boostrank.core.text import count_of
 from boostrank.options import (
     ClickOptions,
     FileOptions,
     FillOptions,
     JsonOptions,
-    MemoryOptions,
     TargetOptions,
     ThreadOptions,
     argument,
@@ -34,7 +32,6 @@ from boostrank.options import (
 
 if TYPE_CHECKING:
     from boostrank.diagnosis import Finding, Findings, Profile
-    from boostrank.planning import Plan, Survey
 
 
 class Doctor(
@@ -62,19 +59,17 @@ def doctor(options: Doctor, reading: FileOptions) -> None:
     from boostrank.diagnosis import Severity
 
     findings = _examine(options, replace(reading, strict=False))
-    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
-    warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
-    if errors:
+    counts = Counter(finding.severity for finding in findings)
+    if counts[Severity.ERROR]:
         set_status(BAD_INPUT)
-    elif warnings and reading.strict:
+    elif counts[Severity.WARNING] and reading.strict:
         set_status(GATE_SHUT)
     if options.as_json:
         click.echo(json.dumps([finding.to_dict() for finding in findings], indent=1))
         return
     _print_findings(findings)
-    notes = len(findings) - len(errors) - len(warnings)
-    counts = ((len(errors), "error"), (len(warnings), "warning"), (notes, "note"))
-    click.echo(", ".join(count_of(n, word) for n, word in counts))
+    click.echo(", ".join(count_of(counts[severity], severity.value) for severity in Severity))
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     remedies = [finding.options for finding in errors if finding.options]
     if remedies:
         click.echo(f"train needs these options: {' '.join(dict.fromkeys(remedies))}")
@@ -82,7 +77,7 @@ def doctor(options: Doctor, reading: FileOptions) -> None:
 
 def _examine(options: Doctor, reading: FileOptions) -> Findings:
     """Read the files, or their clicks, and return the findings about them."""
-    from boostrank.clicks.sidecar import ENDING, check_click_files
+    from boostrank.clicks.sidecar import check_click_files
     from boostrank.core.conventions import expression_of, rule_of
     from boostrank.diagnosis import Findings, examine
     from boostrank.diagnosis.clicks import with_clicks
@@ -99,10 +94,7 @@ def _examine(options: Doctor, reading: FileOptions) -> Findings:
             raise InputError("--clicks needs exactly one FILE, whose rows the clicks refer to")
         check_click_files(paths, reading, logs=False)
     if expression_of(options.gain) is not None:
-        say(
-            "the labels are checked, but not the gain expression; train refuses a row whose gain is"
-            " invalid"
-        )
+        say("the labels are checked, but not the gain expression")
     # Read the training files as one set, and each validation file as a set like it.
     how = reading.keywords | {
         "threads": options.threads,
@@ -116,24 +108,21 @@ def _examine(options: Doctor, reading: FileOptions) -> Findings:
         findings = with_clicks(examine(sets), list(zip(paths, sets, strict=True)))
     else:
         findings = with_refusal(examine(sets), sets)
-        for path in options.files:
-            if path != "-" and os.path.isfile(f"{path}{ENDING}"):
-                say(f"{path}{ENDING} exists; pass --clicks to check it instead of the labels")
     if options.target:
         findings = Findings([*findings, *_find_objections(options, train, declared)])
     return findings
 
 
 def _print_findings(findings: Findings) -> None:
+    wrapper = TextWrapper(max(60, width()), "  ", "      ", break_long_words=False)
+    wrapper.break_on_hyphens = False  # commands can be pasted
     for finding in findings:
         click.echo(
             f"{finding.where}: {finding.severity.value}: {finding.message} [{finding.check}]"
         )
-        for heading, text in (("cost", finding.cost), ("fix", finding.fix)):
-            if text:
-                wrapper = TextWrapper(max(60, width()), "  ", "      ", break_long_words=False)
-                wrapper.break_on_hyphens = False  # commands can be pasted
-                click.echo(wrapper.fill(f"{heading}: {text}"))
+        for line in (f"cost: {finding.cost}", f"fix: {finding.fix}"):
+            if not line.endswith(": "):
+                click.echo(wrapper.fill(line))
 
 
 def _find_objections(
@@ -151,7 +140,7 @@ def _find_objections(
     names = tuple(profile.feature_names.values())
     for name in sorted(filled - {"", *names}) if names else ():
         raise InputError(f"--fill: there is no feature {name!r}.{did_you_mean(name, names)}")
-    missing = [] if "" in filled else [name for name in missing if name not in filled]
+    missing = [name for name in missing if not filled & {"", name}]
     categories = () if profile.space is None else profile.space.categories
     coded = [name for name in categories if name not in profile.text]
     spec = TARGETS.get(str(options.target))
@@ -160,8 +149,7 @@ def _find_objections(
     ):
         severity, cost = Severity.WARNING, f"export --to {options.target} may refuse the model"
         if objection.final:
-            severity = Severity.ERROR
-            cost = f"train --for {options.target} refuses the data, as export does the model"
+            severity, cost = Severity.ERROR, f"train --for {options.target} refuses the data"
         yield Finding(
             f"target-{objection.kind}",
             severity,
@@ -183,91 +171,3 @@ def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Profile
     took = duration(time.monotonic() - started)
     say(f"{name}: {profile.n_rows:,} rows, {profile.n_queries:,} queries, checked in {took}")
     return profile
-
-
-class PlanOptions(MemoryOptions, JsonOptions, group="Training"):
-    """Arguments and options of `boostrank plan`."""
-
-    files: tuple[str, ...] = argument("FILE...", file="data")
-    valid: tuple[str, ...] = option(
-        "Files to evaluate on during training, as one set.", file="data"
-    )
-    backend: str = option(
-        "Engine to choose a route for; both are listed.", "lightgbm", choices="lightgbm xgboost"
-    )
-    num_leaves: int = option("Maximum number of leaves per tree.", 31, ge=2)
-
-
-@command("plan")
-def plan(options: PlanOptions, reading: FileOptions) -> None:
-    """Describe FILE..., and estimate the peak memory of each way of training on them.
-
-    Read a sample of 12 MB, from the beginning of compressed files. The size of a pipe is unknown.
-    Estimates leave out the system's cache of files.
-    """
-    from boostrank.planning import Work, make_plan, survey
-
-    how = reading.keywords
-    surveys = {name_of(list(options.files)): survey(list(options.files), **how)}
-    surveys |= {path: survey(path, **how) for path in options.valid}
-    train, *others = surveys.values()
-    work = Work(train=train, valid=others, params={"num_leaves": options.num_leaves})
-    plan = make_plan(work, backend=options.backend, limit=options.memory_limit)
-    if options.as_json:
-        click.echo(json.dumps(_plan_as_json(plan, surveys)))
-    else:
-        for name, survey_of_file in surveys.items():
-            click.echo("\n".join(_describe(name, survey_of_file)))
-        click.echo()
-        _print_routes(plan)
-        if plan.chosen is not None:
-            click.echo(f"\n* {plan.chosen.options}: {plan.why}")
-    plan.check()
-
-
-def _describe(name: str, survey: Survey) -> list[str]:
-    """Return the lines about a file."""
-    weight = "" if survey.text_bytes is None else f"; {size_words(survey.text_bytes)} of text"
-    how, least = "all of it read", ""
-    if not survey.exact:
-        how, least = f"from a sample of {survey.sampled_rows:,} rows", "at least "
-    used = f", {least}{survey.used:,} of them used" if survey.used < survey.features else ""
-    lines = [
-        f"{name}: {survey.row_words} ({how}{weight})",
-        (
-            f"  {survey.features:,} features{used}; {survey.present:.1%} of the cells named,"
-            f" {survey.nonzero:.1%} not 0"
-        ),
-    ]
-    if survey.refused_rows:
-        lines.append(f"  {survey.refused_rows:,} rows cannot be read; run boostrank doctor")
-    return lines
-
-
-def _print_routes(plan: Plan) -> None:
-    rows = [["", "peak memory"]]
-    for route in plan.routes:
-        peak = "?" if math.isinf(route.peak) else size_words(route.peak)
-        mark = "*" if route is plan.chosen else " "
-        rows.append([f"{mark} {route.backend}: {route.words}", peak])
-    click.echo("\n".join(aligned(rows)))
-
-
-def _plan_as_json(plan: Plan, surveys: Mapping[str, Survey]) -> dict[str, Any]:
-    return {
-        "files": [{"name": name} | asdict(survey) for name, survey in surveys.items()],
-        "routes": [
-            {
-                "backend": route.backend,
-                "route": route.name,
-                "options": route.options,
-                "peak_bytes": round(route.peak) if math.isfinite(route.peak) else None,
-                "chosen": route is plan.chosen,
-            }
-            for route in plan.routes
-        ],
-        "chosen": None if plan.chosen is None else plan.chosen.options,
-        "why": plan.why or None,
-        "refusal": plan.refusal,
-        "limit_bytes": plan.limit_bytes,
-    }

@@ -7,7 +7,6 @@ exits at once.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 import re
 import shlex
@@ -32,7 +31,6 @@ _ARGUMENT = re.compile(r"\b([a-z]\w*)='([^']*)'(?! must\b| is\b)")
 _UNMAPPED = re.compile(
     "failed to map segment|[Cc]annot allocate memory|Could not find/load shared object"
 )
-_SHOW_CURSOR = "\x1b[?25h"
 _running = {"status": DONE, "debug": False}
 """The exit status of the running command, and whether --debug was given."""
 
@@ -95,7 +93,7 @@ def _describe(error: Exception) -> str:
     match error:
         case click.UsageError():
             command = error.ctx.command_path if error.ctx else "boostrank"
-            return f"{_without_far_options(error).rstrip('.')} ({command} --help)"
+            return f"{_describe_usage(error).rstrip('.')} ({command} --help)"
         case click.ClickException():
             return error.format_message()
         case BoostrankError():
@@ -107,37 +105,28 @@ def _describe(error: Exception) -> str:
                 "out of memory while libraries were loaded: raise the limit (ulimit -v) to 2 GB or"
                 " more"
             )
+        case OSError() if error.filename and error.strerror:
+            return f"{error.filename}: {error.strerror}"
         case OSError():
-            return (
-                f"{error.filename}: {error.strerror}"
-                if error.filename and error.strerror
-                else str(error)
-            )
+            return str(error)
     # Keep the first line: XGBoost adds a timestamp and a C++ stack trace.
     lines = [f": {line.strip()}" for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}{''.join(lines[:1])} (boostrank --debug ... shows where)"
 
 
-def _without_far_options(error: click.UsageError) -> str:
-    """Return the message, suggesting options only if they are similar, and --param for engine
-    parameters.
-    """
+def _describe_usage(error: click.UsageError) -> str:
+    """Return the message, which suggests the option or --param for parameters of the engine."""
     if not isinstance(error, click.NoSuchOption):
         return error.format_message()
-    typed = error.option_name.strip("-")
-    name = typed.replace("-", "_")
+    name = error.option_name.strip("-").replace("-", "_")
     params = error.ctx.command.params if error.ctx else ()
     flags = {flag for option in params for flag in option.opts}
     for option in declared(TrainOptions).values():
         if name in option.params and option.spelled in flags:
             return f"{error.message.rstrip('.')}: use {option.spelled}"
-    close = difflib.get_close_matches(
-        typed, [flag.strip("-") for flag in error.possibilities or ()], 1, 0.75
-    )
-    hint = f". Did you mean --{close[0]}?" if close else ""
-    if not close and "--param" in flags and engines_with(name):
-        hint = f": pass it to the engine with --param {name}=VALUE"
-    return f"{error.message.rstrip('.')}{hint}"
+    if "--param" in flags and engines_with(name):
+        return f"{error.message.rstrip('.')}: pass it to the engine with --param {name}=VALUE"
+    return error.format_message()
 
 
 def _as_options(message: str) -> str:
@@ -202,19 +191,14 @@ class StopRequest:
             return
         if not self.pending:
             self.pending, self._first, self.exit_status = True, now, 128 + number
+            doing = "stopping after this round"
             if self.saving:
-                say("the training is over; writing the model (press Ctrl-C again to exit at once)")
-            else:
-                say(
-                    "stopping after this round (press Ctrl-C again to exit at once without writing"
-                    " a model)"
-                )
+                doing = "the training is over; writing the model"
+            say(f"{doing} (press Ctrl-C again to exit at once)")
         elif number == signal.SIGINT and now - self._first > ONE_PRESS_SECONDS:
-            if sys.stderr.isatty():
-                sys.stderr.write(_SHOW_CURSOR)
-            outcome = (
-                "the model may not have been written" if self.saving else "nothing was written"
-            )
+            outcome = "nothing was written"
+            if self.saving:
+                outcome = "the model may not have been written"
             say(f"boostrank: stopped at once; {outcome}")
             os._exit(INTERRUPTED)
 

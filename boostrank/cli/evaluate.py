@@ -70,10 +70,10 @@ def evaluate(options: Evaluate, reading: FileOptions) -> None:
         rows = [{"metric": name, **row} for name, row in metrics.items()]
         print_table(table_of_rows("metrics", rows, _COLUMNS))
         click.echo()
-    adjusted = (
-        f"; p is adjusted for {len(others)} rankers by Holm's method" if len(others) > 1 else ""
-    )
-    print_wrapped([rules.describe() + adjusted], indent="")
+    about = rules.describe()
+    if len(others) > 1:
+        about += f"; p is adjusted for {len(others)} rankers by Holm's method"
+    print_wrapped([about], indent="")
 
 
 def _numbers(results: dict[str, Results], weights: Any, *, both: bool) -> dict[str, Any]:
@@ -88,18 +88,17 @@ def _numbers(results: dict[str, Results], weights: Any, *, both: bool) -> dict[s
     numbers: dict[str, Any] = {path: {} for path in results}
     for name, reference in results[first].items():
         for path in results:
-            result, base = results[path][name], reference.per_query
-            row = {
+            result = results[path][name]
+            numbers[path][name] = {
                 "mean": result.mean,
                 "low": result.low,
                 "high": result.high,
                 "queries": result.queries,
+                "left_out": result.per_query.size - result.queries,
             }
-            numbers[path][name] = row | {"left_out": result.per_query.size - result.queries}
-            # Compare all but the first ranker with the first, query by query.
-            if path == first:
-                continue
-            values = result.per_query
+        # Compare all but the first ranker with the first, query by query.
+        for path in others:
+            values, base = results[path][name].per_query, reference.per_query
             # Spread NaN, so that a query without a value for one ranker counts for neither.
             if both:
                 values, base = values + 0.0 * base, base + 0.0 * values
@@ -123,9 +122,8 @@ def _of_rankers(
     rankers, data = _rankers_and_data(options.files)
     metrics = Metric.all_of(metrics_of(options.metrics))
     models = {path: load_ranker(path) for path in rankers}
-    scores = [path for path, model in models.items() if model is None]
     has_names = rules.ties == "docno" or any(
-        "id" in columns_of(path, alone=False) for path in scores
+        "id" in columns_of(path, alone=False) for path in models if models[path] is None
     )
     reader = Reader(reading, options.threads, gain=options.gain, asks=True, names=has_names)
     bound, results = None, {}
@@ -147,8 +145,7 @@ def _of_runs(options: Evaluate, rules: Conventions) -> tuple[dict[str, Results],
     for path in options.files:
         run = values_by_query(readable(path), run=True)
         results[path] = evaluate_run(metrics, run, judged, rules, options.threads)
-        left_out = describe_left_out(run, path, judged)
-        if left_out:
+        if left_out := describe_left_out(run, path, judged):
             say(left_out)
     return results, None
 

@@ -117,16 +117,12 @@ def _describe(importance: Importance) -> str:
     """Describe how the losses were measured."""
     sample = f"{importance.documents:,} documents"
     if importance.documents < importance.all_documents:
-        sample = (
-            f"whole queries with {importance.documents:,} of {importance.all_documents:,} documents"
-        )
-    shap = (
-        f"SHAP of {importance.shap_documents:,} documents"
-        if importance.shap_documents
-        else "no SHAP"
-    )
+        sample = f"whole queries with {sample} of {importance.all_documents:,}"
     shuffles = count_of(importance.repeats, "shuffle")
-    return f"{sample}; {shuffles} per query; intervals over queries and shuffles; {shap}"
+    return (
+        f"{sample}; {shuffles} per query; intervals over queries and shuffles; SHAP of"
+        f" {importance.shap_documents:,} documents"
+    )
 
 
 class WhyOptions(ModelOptions, JsonOptions, ThreadOptions, group="Results"):

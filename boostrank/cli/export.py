@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +14,7 @@ from boostrank.cli.errors import DONE, GATE_SHUT, say, set_status
 from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import print_json
 from boostrank.core.errors import InputError, did_you_mean
+from boostrank.core.text import list_names
 from boostrank.options import (
     FileOptions,
     JsonOptions,
@@ -82,9 +82,8 @@ def export(options: Export, reading: FileOptions) -> None:
     from boostrank.export.writing import export_model, how_to, read_feature_names
     from boostrank.model.ranking_model import RankingModel
 
-    target, names, rows = TARGETS.get(options.to), None, None
-    if options.names is not None:
-        names = read_feature_names(options.names)
+    target, rows = TARGETS.get(options.to), None
+    names = read_feature_names(options.names) if options.names else None
     model = RankingModel.load(options.model)
     target = target.serving(model.backend)
     if options.data:
@@ -108,7 +107,7 @@ def export(options: Export, reading: FileOptions) -> None:
         moves, largest = moved_line(proof.moves), proof.moves.largest
         click.echo(f"{name_of(options.data)}: {moves}; the largest difference is {largest:.2g}")
     if names is not None:
-        _say_order(model, names, options)
+        _say_order(model, names, options.names)
     if proof.fill:
         values = ", ".join(f"{name}={shortest(value)}" for name, value in proof.fill.items())
         click.echo(f"defaults: {target.default.format(value='VALUE')} of each feature: {values}")
@@ -156,15 +155,14 @@ def _remarks_on(proof: Proof, target: TargetSpec, model: RankingModel, path: str
         )
 
 
-def _say_order(model: RankingModel, names: Sequence[Any], options: Export) -> None:
-    """Print which feature each name of --feature-names stands for, unless they are the model's."""
+def _say_order(model: RankingModel, names: Sequence[Any], file: str | None) -> None:
+    """Print which feature each name in a file stands for, unless they are the model's."""
     from boostrank.files.names import name_of as feature_name
 
     theirs = list(map(feature_name, names))
     if set(theirs) - {*model.feature_names}:
-        pairs = map(" is ".join, zip(model.feature_names, theirs, strict=False))
-        listed = ", ".join([*islice(pairs, 5), *(["..."] * (len(theirs) > 5))])
-        say(f"names in {options.names} are taken in the model's order: {listed}")
+        pairs = [" is ".join(pair) for pair in zip(model.feature_names, theirs, strict=False)]
+        say(f"names in {file} are taken in the model's order: {list_names(pairs, 5)}")
 
 
 _EQUAL = {

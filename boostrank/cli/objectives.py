@@ -32,7 +32,7 @@ class Objectives(JsonOptions):
     name: str | None = argument("[NAME]")
     check: str | None = option(
         "Check an objective or that of a Python file, which is run: derivatives, Newton steps, "
-        "symmetries, extremes, memory, speed and a short training. Exit status 3 if a check fails.",
+        "symmetries, extremes, memory and a short training. Exit status 3 if a check fails.",
         metavar="NAME|FILE",
     )
     template: bool = option("Print a template for your own objective.")
@@ -56,33 +56,27 @@ def objectives(options: Objectives) -> None:
     if options.check is not None:
         _check(options.check, options.as_json)
         return
+    from boostrank.objective.mixture import AUTO
     from boostrank.objectives import OBJECTIVES
 
-    # Describe `auto`, which stands for an objective and is not in the list.
-    page = click.HelpFormatter(width=click.get_current_context().terminal_width, max_width=100)
-    if options.name is not None and options.name.lower() == "auto":
-        from boostrank.objective.mixture import AUTO
-
-        summary = f"{_AUTO_SUMMARY}, from a linear start"
-        if options.as_json:
-            click.echo(
-                json.dumps({"name": "auto", "summary": summary, "objective": AUTO}, indent=2)
-            )
-            return
-        page.write_text(f"auto: {summary}")
-        page.write_paragraph()
-        page.write_dl([("stands for", AUTO)])
-    elif options.as_json:
-        # Print the list or one objective as JSON.
+    # `auto` stands for an objective, and is not in the list.
+    name = options.name or ""
+    auto = {"name": "auto", "summary": f"{_AUTO_SUMMARY}, from a linear start", "objective": AUTO}
+    if options.as_json:
         content: Any = [_describe(spec) for spec in OBJECTIVES]
-        if options.name is not None:
-            content = _describe(OBJECTIVES.get(options.name))
+        if name:
+            content = auto if name.lower() == "auto" else _describe(OBJECTIVES.get(name))
         click.echo(json.dumps(content, indent=2))
         return
-    elif options.name is None:
+    page = click.HelpFormatter(width=click.get_current_context().terminal_width, max_width=100)
+    if not name:
         _write_list(page, list(OBJECTIVES))
+    elif name.lower() == "auto":
+        page.write_text(f"auto: {auto['summary']}")
+        page.write_paragraph()
+        page.write_dl([("stands for", AUTO)])
     else:
-        _write_one(page, OBJECTIVES.get(options.name))
+        _write_one(page, OBJECTIVES.get(name))
     click.echo(page.getvalue().strip())
 
 
@@ -101,17 +95,16 @@ def _check(file: str, as_json: bool) -> None:
         findings.append(finding)
         failed = [checked.check for checked in findings if checked.status is Status.FAIL]
         set_status(FAILED if failed else DONE)
-        if not as_json:
-            word = finding.status.value
-            if finding.status is Status.FAIL:
-                word = word.upper()
-            click.echo(f"  {word:<5} {finding.check:<9} {finding.message}")
-            for heading in ("example", "why", "mend"):
-                text = getattr(finding, heading)
-                if text:
-                    click.echo(
-                        click.wrap_text(f"{heading}: {text}", max(60, width()), _INDENT, _INDENT)
-                    )
+        if as_json:
+            continue
+        word = finding.status.value
+        if finding.status is Status.FAIL:
+            word = word.upper()
+        click.echo(f"  {word:<5} {finding.check:<9} {finding.message}")
+        for heading in ("example", "why", "mend"):
+            if text := getattr(finding, heading):
+                line = f"{heading}: {text}"
+                click.echo(click.wrap_text(line, max(60, width()), _INDENT, _INDENT))
     # Conclude with the verdict on the contract.
     if as_json:
         checks = [asdict(f) | {"status": f.status.value} for f in findings]
@@ -128,12 +121,13 @@ def _write_list(page: click.HelpFormatter, specs: list[ObjectiveSpec]) -> None:
     with page.section("Objectives"):
         page.write_dl([("auto", _AUTO_SUMMARY), *((spec.name, spec.summary) for spec in specs)])
     with page.section("Objectives of the engines"):
-        names = [
-            f"{name}:{native}"
-            for name, engine in ENGINES.items()
-            for native in engine.native_objectives
-        ]
-        page.write_dl([(name, "") for name in names])
+        page.write_dl(
+            [
+                (f"{name}:{native}", "")
+                for name, engine in ENGINES.items()
+                for native in engine.native_objectives
+            ]
+        )
     with page.section(
         "Mixtures: 'mix(FIRST, SECOND, ...)', each as NAME or NAME(parameter=value, ...)"
     ):
@@ -168,19 +162,11 @@ def _describe(spec: ObjectiveSpec) -> dict[str, Any]:
     """Describe an objective as plain data."""
 
     def plain(param: Param) -> dict[str, Any]:
-        names = ("name", "aliases", "kind", "default", "range", "unit", "schedulable", "help")
+        names = "name aliases kind default range unit schedulable help".split()
         return {name: getattr(param, name) for name in names} | {"default": default_of(spec, param)}
 
-    plain_fields = (
-        "name",
-        "aliases",
-        "summary",
-        "equation",
-        "document_weights",
-        "quadratic",
-        "reference",
-    )
-    return {name: getattr(spec, name) for name in plain_fields} | {
+    fields = "name aliases summary equation document_weights quadratic reference".split()
+    return {name: getattr(spec, name) for name in fields} | {
         "deviation": _deviation(spec),
         "parameters": [plain(param) for param in spec.params],
         "options": [plain(param) for param in _shared_options(spec)],
@@ -194,12 +180,11 @@ def _deviation(spec: ObjectiveSpec) -> str:
     """
     from boostrank.kernels.options import OPTIONS
 
-    defaults = spec.default_options
     texts = [
-        f"{option.name}={defaults[option.name]} by default, {option.name}={option.default} in the"
-        " source"
+        f"{option.name}={spec.default_options[option.name]} by default,"
+        f" {option.name}={option.default} in the source"
         for option in OPTIONS
-        if defaults.get(option.name) is not None
+        if option.name in spec.default_options
     ]
     return "; ".join(filter(None, [spec.deviation, *texts]))
 

@@ -21,10 +21,8 @@ ONE_PRESS_SECONDS = 0.3
 """Time within which signals are treated as one key press, as wrappers such as `uv run` repeat the
 terminal's signal.
 """
-# Seconds until an unhandled Ctrl-C is reported, and until the process exits without waiting.
-_PATIENCE = 2.0
+_PATIENCE = 2.0  # seconds until the process exits without waiting for threads
 _IMPORTING = "<frozen importlib._bootstrap>"
-_handled = threading.Event()  # set once Python code has handled Ctrl-C
 
 
 def exit_at_interrupted_imports() -> None:
@@ -33,7 +31,6 @@ def exit_at_interrupted_imports() -> None:
     """
 
     def interrupt(number: int, frame: Any) -> None:
-        _handled.set()
         while frame is not None:
             if frame.f_code.co_filename == _IMPORTING:
                 _exit_at_once("stopped")
@@ -72,35 +69,21 @@ def hear_signals(hear: Callable[[int], None]) -> Callable[[], None]:
 
 
 def exit_at_second_press() -> None:
-    """Exit at once on a second Ctrl-C. Print a line if Python has not handled the first Ctrl-C."""
+    """Exit at once on a second Ctrl-C."""
     presses: list[float] = []
 
-    def report_delay() -> None:
-        if not _handled.is_set():
-            click.echo(
-                "boostrank: stopping as soon as compiled code returns (Ctrl-C once more: at once)",
-                err=True,
-            )
-
     def hear(number: int) -> None:
-        if number != signal.SIGINT:
-            return
-        presses.append(time.monotonic())
-        if len(presses) == 1:
-            _call_later(report_delay)
-        elif presses[-1] - presses[0] > ONE_PRESS_SECONDS:
-            _exit_at_once("stopped at once")
+        if number == signal.SIGINT:
+            presses.append(time.monotonic())
+            if presses[-1] - presses[0] > ONE_PRESS_SECONDS:
+                _exit_at_once("stopped at once")
 
     hear_signals(hear)
 
 
 def exit_soon(status: int) -> None:
     """Exit with this status after two seconds if the interpreter is still waiting for threads."""
-    _call_later(os._exit, status)
-
-
-def _call_later(function: Callable[..., object], *arguments: Any) -> None:
-    timer = threading.Timer(_PATIENCE, function, arguments)
+    timer = threading.Timer(_PATIENCE, os._exit, [status])
     timer.daemon = True
     timer.start()
 

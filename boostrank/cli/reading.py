@@ -7,11 +7,13 @@ import time
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boostrank.cli.errors import say
 from boostrank.cli.show import ReadProgress, duration
 from boostrank.core.errors import DataWarning, InputError
+from boostrank.core.text import count_of
 from boostrank.data.feature_space import FeatureSpace
 from boostrank.options import FileOptions, declared
 
@@ -47,7 +49,6 @@ class Reader:
         expression = expression_of(gain)
         text = None if expression is None else expression.text
         self.options = replace(reading, keep_names=names, gain=text)
-        self._stream: dict[str, Any] | None = None
         self._labelled, self._threads = labelled, threads
         self._asks_for_gain = asks and gain is None
         self._keywords = self.options.keywords | {"threads": threads}
@@ -58,9 +59,10 @@ class Reader:
         *,
         like: RankingDataset | FeatureSpace | None = None,
         labelled: bool = True,
+        on_disk: bool = False,
     ) -> RankingDataset:
         """Read files as one data set with the features of `like`, and print a line about the data
-        to standard error.
+        to standard error. `on_disk` keeps the rows in a temporary file.
         """
         from boostrank.files.assemble import read_files
         from boostrank.files.store import stream_files
@@ -72,10 +74,7 @@ class Reader:
                 "like": like,
                 "progress": progress,
             }
-            if self._stream is None:
-                data = read_files(paths, **how)
-            else:
-                data = stream_files(paths, **self._stream, **how)
+            data = stream_files(paths, cache=False, **how) if on_disk else read_files(paths, **how)
         say_read(paths, data, time.monotonic() - started)
         return data
 
@@ -106,9 +105,8 @@ class Reader:
                 yield piece
         # Without a stream of scores, read all rows first.
         if pieces is None:
-            if not self.options.regroup:
-                self._stream = {"cache": False}
-            data = self.read(paths, like=like, labelled=False)
+            on_disk = not self.options.regroup
+            data = self.read(paths, like=like, labelled=False, on_disk=on_disk)
             scores = model.predict(data, num_iteration=num_iteration, threads=self._threads)
             if not self.options.keep_names:
                 yield scores
@@ -131,16 +129,15 @@ class Reader:
         # in the first rows.
         from boostrank.files.source import expand, format_of
 
-        base, paths = model.info.index_base, [data] if isinstance(data, str) else list(data)
+        base, zero_based = model.info.index_base, self.options.zero_based
         has_names = base is not None or self.options.feature_names
-        if not has_names and not format_of(paths, self.options.data_format).is_table:
+        if not has_names and not format_of(data, self.options.data_format).is_table:
             from boostrank.files.formats.libsvm import LibsvmSource, base_in
 
-            auto = self.options.zero_based == "auto"
-            files = [file for file in expand(data) if auto and os.path.isfile(str(file))]
+            files = [file for file in expand(data) if os.path.isfile(str(file))]
             bases = {base_in(LibsvmSource.head_of(file)) for file in files}
-            base = 0 if self.options.zero_based == "true" or 0 in bases else 1
-            if auto and not bases - {None}:
+            base = int(zero_based == "false" or (zero_based == "auto" and 0 not in bases))
+            if zero_based == "auto" and not bases - {None}:
                 warnings.warn(
                     f"{path} does not record the number of its first feature in libsvm text, so 1"
                     " is assumed. Set --zero-based true for 0, or --zero-based false for 1 without"
@@ -185,35 +182,28 @@ class Reader:
         """Yield each ranker with data that has its features. Rankers with the same features share
         the data.
         """
+        spaces: dict[str, FeatureSpace] = {}
         for name, model in models.items():
             if model is not None:
                 self._say_gain(model, name)
-        spaces = {
-            name: self.feature_space(model, name, paths)
-            for name, model in models.items()
-            if model is not None
-        }
+                spaces[name] = self.feature_space(model, name, paths)
         names = frozenset(name for space in spaces.values() for name in space.feature_names)
-        for name, of_model in spaces.items():
-            spaces[name] = replace(of_model, ignored=names.difference(of_model.feature_names))
-        first = next(iter(spaces), None)
-        different = [name for name in spaces if spaces[name] != spaces[first]] if first else []
-        once = [path for path in paths if path == "-" or _is_pipe(path)]
-        if different and once:
+        for name, space in spaces.items():
+            spaces[name] = replace(space, ignored=names.difference(space.feature_names))
+        once = [path for path in paths if path == "-" or Path(path).is_fifo()]
+        if len(set(spaces.values())) > 1 and once:
             raise InputError(
-                f"{first} and {different[0]} number features differently, but {once[0]} can be read"
+                f"{' and '.join(spaces)} number features differently, but {once[0]} can be read"
                 " only once; write the data to a file"
             )
+        # Files with scores go with the features of the first model.
+        first = next(iter(spaces.values()), None)
         data: dict[FeatureSpace | None, RankingDataset] = {}
         for name in models:
-            space = spaces.get(name) or (spaces[first] if first else None)
-            if space not in data:
-                data[space] = self.read(paths, like=space)
-            yield name, data[space]
-
-
-def _is_pipe(path: str) -> bool:
-    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+            like = spaces.get(name, first)
+            if like not in data:
+                data[like] = self.read(paths, like=like)
+            yield name, data[like]
 
 
 def say_read(paths: str | Sequence[str], data: RankingDataset, seconds: float) -> None:
@@ -223,20 +213,16 @@ def say_read(paths: str | Sequence[str], data: RankingDataset, seconds: float) -
     roles = {"label": "labels", "qid": "queries", "weight": "weights", "id": "names"}
     if data.document_weights is not None:
         roles["weight"] = "document weights (not used by metrics)"
-    columns, files = data.provenance.options, data.provenance.files[1:]
-    notes = [
-        f"{word} from column {columns[role]!r}" for role, word in roles.items() if role in columns
-    ]
+    columns = data.provenance.options
+    notes = [f"{roles[role]} from column {columns[role]!r}" for role in roles if role in columns]
     if data.gain is not None:
         without = columns.get("rows_without_label", 0)
-        rows = f" ({without:,} rows have no label)" if without else ""
-        notes.append(f"labels from the gain {data.gain}{rows}")
-    weight_files = [file for file in files if file.endswith(WEIGHT_SUFFIX)]
+        notes.append(f"labels from the gain {data.gain} ({without:,} rows have no label)")
+    weight_files = [file for file in data.provenance.files if file.endswith(WEIGHT_SUFFIX)]
     notes += [f"{roles['weight']} from {file}" for file in weight_files[:3]]
-    notes.append(f"read in {duration(seconds)}")
     say(
         f"{name_of(paths)}: {data.n_documents:,} rows, {len(data.queries):,} queries,"
-        f" {data.n_features:,} features, {', '.join(notes)}"
+        f" {data.n_features:,} features, {', '.join([*notes, 'read'])} in {duration(seconds)}"
     )
 
 
@@ -257,16 +243,16 @@ def list_unfit_for_runs(
 
 def metrics_of(names: Sequence[str]) -> list[Any]:
     """Return metrics: those in a Python file, `FILE.py:NAME`, are loaded, and others stay names."""
-    metrics: list[Any] = list(names)
-    for number, name in enumerate(names):
-        if ".py" in name:
-            from boostrank.checking.user_file import load_metric
+    if not any(".py" in name for name in names):
+        return list(names)
+    from boostrank.checking.user_file import load_metric
 
-            metrics[number] = load_metric(name)
-    return metrics
+    return [load_metric(name) if ".py" in name else name for name in names]
 
 
 def name_of(paths: str | Sequence[str]) -> str:
     """Return how messages name some files, such as `a.txt and 2 more files`."""
-    first, *more = [paths] if isinstance(paths, str) else paths
-    return first + (f" and {len(more)} more file{'s' * (len(more) > 1)}" if more else "")
+    if isinstance(paths, str):
+        return paths
+    more = f" and {count_of(len(paths) - 1, 'more file')}" if len(paths) > 1 else ""
+    return paths[0] + more

@@ -10,13 +10,12 @@ from boostrank.cli.compare import JudgedData
 from boostrank.cli.errors import say
 from boostrank.cli.reading import name_of
 from boostrank.cli.show import StepProgress, check_page, print_json, write_page
-from boostrank.core.errors import BoostrankError, InputError
+from boostrank.core.errors import InputError
 from boostrank.options import FileOptions, ModelOptions, PropensityOptions, StudyOptions, option
 from boostrank.reporting.sections import METRICS, SECTIONS
 from boostrank.reporting.table import printable
 
 if TYPE_CHECKING:
-    from boostrank.clicks.log import ClickLog
     from boostrank.model.ranking_model import RankingModel
 
 _BY_CLICKS = "dcg@1,3,5,10"
@@ -69,7 +68,7 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     MODEL is a file of boostrank, LightGBM, XGBoost or a search engine. DATA must not be its
     training data.
     """
-    from boostrank.core.files import check_not_read, check_writable
+    from boostrank.core.files import check_writable
     from boostrank.model.ranking_model import RankingModel
     from boostrank.model.scores import load_ranker
     from boostrank.reporting.card import check_ending
@@ -87,15 +86,6 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
         raise InputError("--baseline is the model itself")
     # Check the options before reading.
     judged = JudgedData(options, reading, METRICS, (_BY_CLICKS,))
-    for path in filter(None, (output, options.card)):
-        paths = [
-            options.model,
-            options.baseline,
-            options.segments,
-            options.noise,
-            *options.data,
-        ]
-        check_not_read(path, [file for file in paths if file and file != "-"])
     if options.card is not None:
         check_ending(options.card)
         check_writable(options.card)
@@ -116,11 +106,8 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
         trees = count_trees(models[options.baseline])
         previous = Ranker(options.baseline, judged.scores(options.baseline), trees)
     propensities = None
-    if clicks is None:
-        log = _clicks_beside(model, options, reading, dataset.n_documents)
-    else:
-        log = clicks.log
-        propensities = clicks.propensities if options.propensities else None
+    if clicks is not None and options.propensities:
+        propensities = clicks.propensities
     with StepProgress() as progress:
         result = report(
             model,
@@ -129,7 +116,7 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
             baseline=previous,
             baseline_name=options.baseline,
             documents=options.documents,
-            clicks=log,
+            clicks=clicks and clicks.log,
             propensities=propensities,
             name=options.model,
             data_name=name_of(options.data),
@@ -150,29 +137,3 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
         write_page(output, result.to_html())
     if options.as_json:
         print_json(result.to_dict())
-
-
-def _clicks_beside(
-    model: RankingModel, options: ReportOptions, reading: FileOptions, rows: int
-) -> ClickLog | None:
-    """Return the click log next to the data for a model trained on clicks, if it exists."""
-    from boostrank.clicks.sidecar import ENDING
-    from boostrank.clicks.tables import read_clicks
-    from boostrank.files.side_files import find_sidecar
-    from boostrank.reporting.sections.clicks import read_trained_clicks
-
-    in_order = len(options.data) == 1 and reading.on_bad_line != "skip" and not reading.regroup
-    if not in_order or read_trained_clicks(model).propensities is None:
-        return None
-    try:
-        name = find_sidecar(options.data[0], (ENDING,))
-        log = None if name is None else read_clicks(name, rows)
-    except BoostrankError as error:  # the log was not requested
-        say(f"no clicks section: {error}")
-        return None
-    if log is not None:
-        say(
-            f"{name}: {log!r}, for the clicks section; pass --clicks to measure by clicks instead"
-            " of labels"
-        )
-    return log

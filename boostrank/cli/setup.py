@@ -65,9 +65,9 @@ def compile(options: Compile) -> int | None:
         raise TrainingError(f"{directory}: cannot be written: {fault}")
     started = time.monotonic()
     # Another process compiles every second one.
-    aside = list(missing.values())[::2]
-    jit.compile_aside(aside)
-    for function in (*list(missing.values())[1::2], *aside):
+    in_order = list(missing.values())
+    jit.compile_aside(in_order[::2])
+    for function in in_order[1::2] + in_order[::2]:
         function.compiled  # noqa: B018 (compiles at first use)
     say(f"{len(missing)} functions, {time.monotonic() - started:.0f} s")
     click.echo(directory)

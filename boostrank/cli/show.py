@@ -77,6 +77,7 @@ def time_left() -> Callable[[int, int], str]:
     return left
 
 
+_ERASE = "\r\x1b[K"  # return to the beginning of the line, and erase it
 # Without a terminal, a training prints about ten lines, and at least one per minute.
 _LINES = 10
 _AT_LEAST_EVERY = 60.0
@@ -92,7 +93,7 @@ class _Progress:
     """
 
     def __init__(self, step: str = "") -> None:
-        self._live: Any = None
+        self._is_shown = False
         self._step, self._first, self._last = step, 0, 0
         self._begun = self._told = time.monotonic()
 
@@ -104,30 +105,21 @@ class _Progress:
 
     def stop(self) -> None:
         """Remove the line."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        if self._is_shown:
+            click.echo(_ERASE, err=True, nl=False, color=True)
+            self._is_shown = False
 
     def show(self, text: str, due: bool) -> None:
-        if not sys.stderr.isatty():
-            if due:
-                say(text)
-            return
-        from rich.console import Console
-        from rich.live import Live
-        from rich.text import Text
-
-        if self._live is None:
-            console = Console(stderr=True, highlight=False)
-            self._live = Live(console=console, transient=True, redirect_stdout=False)
-            self._live.start()
-        self._live.update(Text(text))
+        if sys.stderr.isatty():
+            line = text[: shutil.get_terminal_size().columns - 1]
+            click.echo(_ERASE + line, err=True, nl=False, color=True)
+            self._is_shown = True
+        elif due:
+            say(text)
 
     def say(self, line: str) -> None:
-        if self._live is None:
-            say(line)
-        else:
-            self._live.console.print(line, markup=False, soft_wrap=True)
+        self.stop()
+        say(line)
 
     def _advance(self, step: str, done: int, total: int | None, unit: str) -> None:
         now = time.monotonic()
@@ -140,12 +132,12 @@ class _Progress:
             return
         speed = (done - self._first) / (now - self._begun)
         scale, digits = (1e6, 1) if unit == "MB" else (1, 0)
-        share = " of ".join(
-            f"{count / scale:,.{digits}f}" for count in (done, total) if count is not None
-        )
-        left = f", {duration((total - done) / speed)} left" if total and speed else ""
+        counts = [f"{count / scale:,.{digits}f}" for count in (done, total) if count is not None]
+        text = f"{step}: {' of '.join(counts)} {unit}, {speed / scale:,.0f} {unit}/s"
+        if total and speed:
+            text += f", {duration((total - done) / speed)} left"
         due = now - self._told >= _READING_EVERY
-        self.show(f"{step}: {share} {unit}, {speed / scale:,.0f} {unit}/s{left}", due)
+        self.show(text, due)
         self._told = now if due else self._told
 
 
@@ -190,13 +182,9 @@ class RoundProgress(_Progress):
         if self._begin is None:
             self._begin = now, self.rounds
         fold = f"fold {self._fold}/{self._folds}, " if self._folds else ""
+        results = [r for r in env.evaluation_result_list or [] if r[1] == self._metric]
         parts = [f"{fold}round {self.rounds}/{self.total}"]
-        values = [
-            f"{r[0]} {r[1]} {r[2]:.4f}"
-            for r in env.evaluation_result_list or []
-            if r[1] == self._metric
-        ]
-        parts += ["  ".join(values)] if values else []
+        parts += [f"{r[0]} {r[1]} {r[2]:.4f}" for r in results]
         begin, first = self._begin  # the end of the first round, which also compiles
         if not self._stops and first < self.rounds < self.total:
             seconds = (now - begin) / (self.rounds - first) * (self.total - self.rounds)
@@ -204,10 +192,9 @@ class RoundProgress(_Progress):
         # Print the first and the last round, and some in between.
         self._shown = self._shown or (now if fold else 0.0)
         since, step = now - self._shown, max(1, self.total // _LINES)
-        due = since >= _AT_LEAST_EVERY or (
-            self.rounds // step > self._shown_round // step and since >= self._every
-        )
-        due = due or (self.rounds in (1, self.total) and not fold)
+        is_mark = self.rounds // step > self._shown_round // step and since >= self._every
+        is_end = self.rounds in (1, self.total) and not fold
+        due = is_mark or is_end or since >= _AT_LEAST_EVERY
         self.show("  ".join(parts), due)
         if due:
             self._shown, self._shown_round = now, self.rounds

@@ -86,10 +86,9 @@ class _Screen(RoundProgress):
             return
         # Print the size of the model and, for folds, the metric on held-out queries.
         if model._engine.grows_trees:
-            size, start = f"{count_trees(model):,} trees", model.tree_counts.start
-            if start:
-                size += f", {start:,} of them the linear start's"
-            say(f"{size}; trained in {duration(self.seconds)}")
+            start = model.tree_counts.start
+            of_start = f", {start:,} of them the linear start's" if start else ""
+            say(f"{count_trees(model):,} trees{of_start}; trained in {duration(self.seconds)}")
         if folds is not None and folds["metric"] is not None:
             click.echo(_held_out(folds, folds["held_out"][folds["metric"]]))
         click.echo(f"model written to {files.model}")
@@ -104,9 +103,12 @@ class _Screen(RoundProgress):
         if info.folds is not None:
             record |= info.folds
         elif summary is not None:
-            record |= asdict(summary) | {"tree_seconds": summary.tree_seconds}
-            record |= {"objective": info["objective"]["name"], "metrics": model.best_score}
-            record["rounds"] = self.rounds
+            record |= asdict(summary) | {
+                "tree_seconds": summary.tree_seconds,
+                "objective": info["objective"]["name"],
+                "metrics": model.best_score,
+                "rounds": self.rounds,
+            }
         if info.renewed is not None:
             record["renewed"] = info.renewed["queries"]
         if model._engine.grows_trees:
@@ -128,21 +130,21 @@ class _Screen(RoundProgress):
             f" {grown} {duration(summary.tree_seconds)}, metrics {duration(summary.metric_seconds)}"
         )
         # Print a line per data set.
-        best, sets = "last round", model.best_score
-        if summary.best_round < self.rounds:
-            best = "best round"
-        rows = [[name, *(f"{v:.4f}" for v in metrics.values())] for name, metrics in sets.items()]
-        for metrics in list(sets.values())[:1]:
-            for line in aligned([[f"{best} {summary.best_round}", *metrics], *rows]):
-                say(line)
+        rows: list[list[str]] = []
+        for name, metrics in model.best_score.items():
+            if not rows:
+                best = "best" if summary.best_round < self.rounds else "last"
+                rows.append([f"{best} round {summary.best_round}", *metrics])
+            rows.append([name, *(f"{value:.4f}" for value in metrics.values())])
+        if rows:
+            say("\n".join(aligned(rows)))
 
 
 def _held_out(folds: FoldsRecord, value: Mapping[str, Any]) -> str:
     """Describe the metric on queries that no model was trained on which scores them."""
-    text = f"{folds['metric']}: every query is excluded"
-    if value["queries"]:
-        text = (
-            f"{folds['metric']} {value['value']:.4f} [{value['low']:.4f}, {value['high']:.4f}] on"
-            f" {value['queries']:,} queries"
-        )
-    return f"{text}, each scored by the model that was not trained on it"
+    if not value["queries"]:
+        return f"{folds['metric']}: every query is excluded"
+    return (
+        f"{folds['metric']} {value['value']:.4f} [{value['low']:.4f}, {value['high']:.4f}] on"
+        f" {value['queries']:,} queries, each scored by the model that was not trained on it"
+    )

@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,6 +32,7 @@ from boostrank.options import (
     option,
     parse_assignment,
 )
+from boostrank.records import jsonable
 from boostrank.reporting.table import interval
 
 if TYPE_CHECKING:
@@ -174,16 +176,11 @@ def _summary(result: TuningResult, config_path: str) -> list[str]:
 
 
 def _as_json(result: TuningResult) -> dict[str, Any]:
-    def fields(record: Any, *names: str) -> dict[str, Any]:
-        return {name: getattr(record, name) for name in names}
-
-    return fields(result, "metric", "queries", "folds", "start", "luck", "matters") | {
-        "params": {name: _plain(value) for name, value in result.params.items()},
-        "rounds": result.best_rounds,
-        "value": result.best.value if result.best else result.start,
-        "gain": result.gain and fields(result.gain, "mean", "low", "high", "p"),
-        "trials": [fields(trial, "params", "value", "rounds", "state") for trial in result.trials],
-    }
+    """Return all of the result, and the parameters, rounds and value that it suggests."""
+    value = result.best.value if result.best else result.start
+    chosen = {"params": result.params, "rounds": result.best_rounds, "value": value}
+    record: dict[str, Any] = jsonable(asdict(result) | chosen, other=_plain)
+    return record
 
 
 def _as_toml(result: TuningResult, options: FitOptions, others: Mapping[str, Any]) -> str:

@@ -294,11 +294,9 @@ def label_map_from_zero(labels: npt.ArrayLike) -> str:
     grades = np.unique(labels)
     if grades[0] == -1 and np.all(grades[1:] >= 0):
         return "-1=0"
-    return (
-        ",".join(f"{old:g}={old - grades[0]:g}" for old in grades)
-        if grades.size <= _MOST_MAPPED
-        else ""
-    )
+    if grades.size > _MOST_MAPPED:
+        return ""
+    return ",".join(f"{old:g}={old - grades[0]:g}" for old in grades)
 
 
 def weighted_gains(labels: npt.ArrayLike, gain: Gain, queries: QueryIndex) -> Float64Array:
@@ -407,9 +405,7 @@ class Conventions:
                 raise ParameterError(
                     f"{field}={getattr(self, field)!r} is not one of {' | '.join(allowed)}"
                 )
-        object.__setattr__(
-            self, "empty_of", tuple((str(metric), str(word)) for metric, word in self.empty_of)
-        )
+        object.__setattr__(self, "empty_of", tuple(map(tuple, self.empty_of)))
         for metric, word in self.empty_of:
             if word not in CHOICES["empty"]:
                 raise ParameterError(
@@ -438,17 +434,15 @@ class Conventions:
         Raises:
             ParameterError: if the name is unknown. The message lists the known names.
         """
-        name = "default" if conventions is None else conventions
-        if isinstance(name, str) and name.strip().lower() not in PRESETS:
-            raise ParameterError(
-                f"unknown metric conventions {name!r}.{did_you_mean(name, PRESETS)}"
-            )
-        if not isinstance(name, cls | str):
-            raise ParameterError(
-                f"conventions={name!r}: pass Conventions(...) or one of {', '.join(PRESETS)}"
-            )
-        rules = PRESETS[name.strip().lower()] if isinstance(name, str) else name
-        return rules if gain is None else replace(rules, gain=rule_of(gain))
+        rules: Any = conventions
+        if not isinstance(conventions, cls):
+            name = str(conventions or "default").strip().lower()
+            rules = PRESETS.get(name)
+            if rules is None:
+                hint = did_you_mean(name, PRESETS)
+                raise ParameterError(f"unknown metric conventions {conventions!r}.{hint}")
+        resolved: Conventions = rules if gain is None else replace(rules, gain=rule_of(gain))
+        return resolved
 
     @property
     def without_names(self) -> Conventions:
@@ -467,11 +461,9 @@ class Conventions:
 
     def describe(self) -> str:
         """Describe the conventions in one line."""
-        gain = (
-            self.gain
-            if isinstance(self.gain, str)
-            else "table " + ",".join(f"{g:g}" for g in self.gain)
-        )
+        gain = self.gain
+        if not isinstance(gain, str):
+            gain = "table " + ",".join(f"{g:g}" for g in gain)
         words = {"exclude": "left out", "one": "count 1", "zero": "count 0"}
         empty = words[self.empty] + "".join(
             f" ({metric}: {words[word]})" for metric, word in self.empty_of

@@ -18,9 +18,12 @@ import secrets
 import shutil
 import socket
 import stat
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from os import PathLike
+from pathlib import Path
 
 from boostrank.core.errors import (
     FileFormatError,
@@ -146,9 +149,7 @@ def _locked(lock_file: str) -> int | None:
         try:
             try:
                 descriptor = os.open(lock_file, os.O_RDWR | os.O_CREAT | _NO_FOLLOWING, 0o666)
-            except (
-                PermissionError
-            ):  # left by another user's run; a read-only descriptor can be locked, too
+            except PermissionError:  # of another user; a read-only descriptor can be locked, too
                 descriptor = os.open(lock_file, os.O_RDONLY | _NO_FOLLOWING)
         except OSError:
             return None
@@ -295,10 +296,8 @@ def replacing(path: AnyPath, *, streams: bool = False) -> Iterator[int]:
         try:
             os.fsync(descriptor)
         except OSError as error:
-            if error.errno not in (
-                errno.EINVAL,
-                errno.ENOTSUP,
-            ):  # some network file systems cannot sync folders
+            # Some network file systems cannot sync folders.
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
                 raise
         finally:
             os.close(descriptor)
@@ -320,10 +319,12 @@ def check_writable(path: AnyPath, *, streams: bool = False) -> None:
         os.close(descriptor)
         os.unlink(temporary)
     except OSError as error:
-        raise InputError(
-            f"{os.fspath(path)}: cannot be written: {_reason(error, target)}"
-        ) from error
+        raise _unwritable(path, error) from error
     remove_leftovers(path)
+
+
+def _unwritable(path: AnyPath, error: OSError) -> InputError:
+    return InputError(f"{os.fspath(path)}: cannot be written: {_reason(error, path)}")
 
 
 def check_not_read(output: AnyPath, inputs: Iterable[AnyPath]) -> None:
@@ -336,11 +337,9 @@ def check_not_read(output: AnyPath, inputs: Iterable[AnyPath]) -> None:
         return
     for path in [os.fspath(source) for source in inputs]:
         files = [path] if os.path.exists(path) else glob.glob(path, recursive=True)
-        read = [
-            *files,
-            *(name for file in files for name in (*sidecar_paths(file), record_path(file))),
-        ]
-        if any(os.path.isfile(file) and os.path.samefile(file, output) for file in read):
+        sidecars = [name for file in files for name in (*sidecar_paths(file), record_path(file))]
+        read = filter(os.path.isfile, [*files, *sidecars])
+        if any(os.path.samefile(file, output) for file in read):
             raise InputError(
                 f"{os.fspath(output)}: is read by this command ({path}) and would be overwritten:"
                 " choose another file"
@@ -358,9 +357,7 @@ def check_appendable(path: AnyPath, taken: Sequence[AnyPath]) -> None:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666))
     except OSError as error:
-        raise InputError(
-            f"{os.fspath(path)}: cannot be written: {_reason(error, os.path.realpath(path))}"
-        ) from error
+        raise _unwritable(path, error) from error
 
 
 def remove_leftovers(path: AnyPath) -> None:
@@ -391,9 +388,8 @@ def _failing_as_training_error(path: AnyPath, state: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        reason = _reason(error, os.path.realpath(path))
         raise TrainingError(
-            f"{os.fspath(path)}: could not be written: {reason}; {state}"
+            f"{os.fspath(path)}: could not be written: {_reason(error, path)}; {state}"
         ) from error
 
 
@@ -435,150 +431,18 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
         remaining = remaining[os.write(descriptor, remaining) :]
 
 
-def _reason(error: OSError, target: str) -> str:
+def _reason(error: OSError, path: AnyPath) -> str:
     if isinstance(error, FileNotFoundError):
-        folder = os.path.dirname(target)
+        folder = os.path.dirname(os.path.realpath(path))
         if os.path.isdir(folder):  # such as /proc
             return f"no file can be created in {folder}"
         return f"the folder {folder} does not exist; create it first"
     return error.strerror or str(error)
 
 
-# What to save in place of a dump, and what to do with a model that boostrank cannot read.
-_SAVE = "save the model, save_model('model.json')"
-_UNREAD = "which boostrank does not read: to evaluate or compare it, pass its scores, one per row"
-_OLD_BINARY = (
-    "XGBoost's old binary model, which XGBoost 3.1 and later cannot read: in another environment, "
-    "pip install 'xgboost<3.1' and run xgboost.Booster(model_file='FILE').save_model('model.json')"
-)
 LOGGED = (
     "JSON: boostrank data join reads features that a search engine logged; to write rows with"
     " labels as CSV, pandas.read_json('FILE', lines=True).to_csv('FILE.csv', index=False)"
-)
-
-# Pattern of the first bytes of a file that is not ranking data, scores or a model, and what it is,
-# with a remedy.
-_KINDS = (
-    (
-        rb"\x80[\x02-\x05]|x[\x01^\x9c\xda]|"
-        rb"c(copy_reg|xgboost|catboost|lightgbm|boostrank)[\w.]*\n\w+\n",
-        "a pickle, which can run any code: use save_model or to_parquet instead",
-    ),
-    (rb"(?s).{257}ustar", "a tar archive: unpack it first"),
-    (
-        rb"PK\x03\x04",
-        "a zip archive, an Excel workbook or an .npz file: unpack it, or save it as CSV",
-    ),
-    (
-        rb"\x1f\x8b",
-        "compressed by gzip: unpack it first, or, if it has data, name it with the ending .gz",
-    ),
-    (
-        rb"BZh",
-        "compressed by bzip2: unpack it first, or, if it has data, name it with the ending .bz2",
-    ),
-    (
-        rb"\xfd7zXZ\x00",
-        "compressed by xz: unpack it first, or, if it has data, name it with the ending .xz",
-    ),
-    (
-        rb"\x28\xb5\x2f\xfd",
-        "compressed by zstd: unpack it first, or, if it has data, name it with the ending .zst",
-    ),
-    (rb"7z\xbc\xaf", "a 7z archive: unpack it first"),
-    (rb"Rar!", "a RAR archive: unpack it first"),
-    (rb"SQLite format 3", "an SQLite database: save the table as CSV"),
-    (rb"\xd0\xcf\x11\xe0", "an old Excel workbook: save it as CSV"),
-    (rb"%PDF", "a PDF"),
-    (rb"ORC", "an ORC file: save it as Parquet"),
-    (rb"Obj\x01", "an Avro file: save it as Parquet"),
-    (rb"PAR1", "a Parquet file: name it with the ending .parquet, or pass --format parquet"),
-    (rb"ARROW1", "an Arrow file: name it with the ending .arrow, or pass --format arrow"),
-    (
-        rb"\x93NUMPY",
-        "a NumPy array: read it with numpy.load and pass it to RankingDataset.from_arrays(...)",
-    ),
-    (rb"\x89HDF", "an HDF5 file"),
-    (rb"CBM1", f"a CatBoost model, {_UNREAD}"),
-    (
-        rb"(?s)binf|bs64\s|.{136}[\x04-\x40]\0{7}[\w:]+[\x04-\x08]\0{7}(gbtree|gblinear|dart)",
-        _OLD_BINARY,
-    ),
-    (rb"\{L\x00{7}", f"XGBoost's UBJSON: {_SAVE}"),
-    (rb"(?s)\x08[\x01-\x14][\x12:B]", f"an ONNX model, {_UNREAD}"),
-    (
-        rb'[\x03-\x09]\0{3}([\0-\x20]\0{3}){2}|\s*\{\s*"threshold_type"',
-        f"a treelite model, {_UNREAD}",
-    ),
-    (rb"\xff\xfe|\xfe\xff", "text in UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"),
-    (
-        rb"version https://git-lfs\.github\.com",
-        "a pointer of Git LFS in place of the file: run `git lfs pull`",
-    ),
-    (rb"outs:\r?\n", "a pointer of DVC in place of the file: run `dvc pull`"),
-    (
-        rb"(?i)\s*<(!doctype html|html)",
-        "a web page, such as a download page or an error, in place of the file",
-    ),
-    (rb"(?s)\s*(<\?xml.{1,200}?)?<PMML", f"PMML, {_UNREAD}"),
-    (rb"SVM-light Version", f"an SVMrank model, {_UNREAD}"),
-    (rb"(?s)\s*(<\?xml.{1,200}?)?<ensemble", "RankLib's XML"),
-    (rb"\s*(<\?xml|<[a-zA-Z])", "XML"),
-    (
-        rb"## *((Lambda)?MART|(List|Rank)Net|RankBoost|AdaRank|Coordinate A|Random F|Linear)",
-        "a RankLib model",
-    ),
-    (
-        rb'(?s)\s*[\[{].*"model/(xgboost\+json|ranklib|linear)',
-        "an upload to a learning-to-rank plugin (_createmodel)",
-    ),
-    (
-        rb'(?s)\s*[\[{].*"(trained_models?|compressed_definition|inference_config)"\s*:',
-        "a trained model of Elasticsearch",
-    ),
-    (rb'(?s)\s*[\[{].*"class"\s*:\s*"org\.apache\.solr\.\w+\.model', "a model of Solr"),
-    (
-        rb'(?s)\s*[\[{].*"class"\s*:\s*"org\.apache\.solr',
-        "features of Solr, for boostrank export --feature-names",
-    ),
-    (rb'(?s)\s*\{.*"(features_info|oblivious_trees)"\s*:', f"a CatBoost model, {_UNREAD}"),
-    (
-        rb'(?s)\s*["\[{].{,60}tree\\n(version|num_class)=',
-        "LightGBM's text inside JSON: write the text alone to a file",
-    ),
-    (
-        rb'(?s)\s*\{.*("name"\s*:\s*"tree"|"tree_structure"\s*:)|,?tree_index,node_depth,',
-        "LightGBM's dump (dump_model, trees_to_dataframe): save the model, save_model('model.txt')",
-    ),
-    (
-        # The possessive repetition keeps the time linear in the length of a file of blanks.
-        rb"""(?x),?Tree,Node,ID,Feature,|(["'\[\s]|\\[nrt])*+
-        (\{(\s|\\[nrt])*\\?"nodeid|0:(\[|leaf=)|booster\[0\]:)""",
-        f"XGBoost's dump (get_dump, dump_model, trees_to_dataframe): {_SAVE}",
-    ),
-    (rb'\s*\{\s*"(learner|version)"', "a model of XGBoost"),
-    (rb"tree\r?\nversion=", "a model of LightGBM"),
-    (rb'\s*(\{\s*["}]|\[\s*[\[{"])', LOGGED),
-    (
-        rb",[^\s,]*\r?\n0,[^\s,]*\r?\n",
-        "a pandas column with its index: pass index=False and header=False to to_csv",
-    ),
-    (
-        rb"(?i)(?!nan|inf)[A-Z]\w*\r?\n-?\d+(\.\d+)?(e[-+]?\d+)?\r?\n",
-        "scores below a header: `tail -n +2 FILE` removes it",
-    ),
-    (
-        rb"\S+\s+[Qq]0\s+\S+\s+\d+(\s+\S+){2}",
-        "a TREC run file: boostrank evaluate RUN --qrels QRELS measures it",
-    ),
-    (
-        rb"\S+[ \t]+0[ \t]+\S+[ \t]+-?\d+\s*(\n|$)",
-        "TREC qrels, for boostrank evaluate --qrels or boostrank data join",
-    ),
-    (
-        rb"\S+\t\d+\t-?[\d.eE+-]+[ \t]*(\r?\n|$)",
-        "scores of RankLib: query, row, score; pass the third column only",
-    ),
 )
 
 
@@ -587,4 +451,12 @@ def foreign_kind(beginning: bytes) -> str | None:
     recognised.
     """
     head = beginning.removeprefix(b"\xef\xbb\xbf")
-    return next((kind for pattern, kind in _KINDS if re.match(pattern, head)), None)
+    return next((kind for pattern, kind in _foreign_kinds() if re.match(pattern, head)), None)
+
+
+@cache
+def _foreign_kinds() -> list[tuple[bytes, str]]:
+    """Return patterns of the first bytes of files, and what these files are, in order."""
+    text = Path(__file__).with_name("foreign_files.toml").read_text(encoding="utf-8")
+    kinds = tomllib.loads(text).items()
+    return [(pattern.encode(), kind.replace("{logged}", LOGGED)) for pattern, kind in kinds]

@@ -130,11 +130,8 @@ def _groups(root: Path, controller: str) -> list[Path]:
         if controllers:
             names = [controller] if controller in controllers.split(",") else []
         for top in (root / "sys/fs/cgroup" / name for name in names if ".." not in path):
-            folders += [
-                folder
-                for folder in (top / path, *(top / path).parents)
-                if folder.is_relative_to(top)
-            ]
+            above = (top / path, *(top / path).parents)
+            folders += [folder for folder in above if folder.is_relative_to(top)]
     return folders
 
 

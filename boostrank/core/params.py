@@ -10,7 +10,7 @@ import pkgutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
 
@@ -35,9 +35,11 @@ class Param:
     tuning.
 
     Args:
+        name: name on the command line and in Python.
         default: default value, whose type (float, int, bool, str) is the parameter's type.
         help: description in one sentence.
-        low, high: inclusive bounds. `open_low` excludes the lower bound.
+        low, high: inclusive bounds.
+        open_low: whether to exclude the lower bound.
         log: whether to use a log scale in tuning.
         schedulable: whether a `Schedule` may change the value between rounds.
         unit: "score", "score^2", "rank" or "rounds"; empty for a pure number.
@@ -64,10 +66,6 @@ class Param:
     choices: tuple[str, ...] = ()
     levels: tuple[tuple[str, float], ...] = ()
     aliases: tuple[str, ...] = ()
-
-    def __new__(cls, *args: Any, **declarations: Any) -> Self:
-        check_keywords(cls, declarations)
-        return super().__new__(cls)
 
     @property
     def kind(self) -> str:
@@ -130,9 +128,8 @@ class Param:
         )
         if not math.isfinite(number) or too_low or (self.high is not None and number > self.high):
             raise ParameterError(f"{self.name}={value!r} is out of range; allowed: {self.range}")
-        if (
-            self.kind == "integer" and abs(number) > _LARGEST
-        ):  # a float this large is not the integer that was typed
+        # A float this large is not the integer that was typed.
+        if self.kind == "integer" and abs(number) > _LARGEST:
             raise ParameterError(
                 f"{self.name}={value!r} is out of range; allowed: {self.range}, below 2^53"
             )
@@ -211,21 +208,18 @@ class Registry(Generic[T]):
         instead: Mapping[str, Sequence[str]] | None = None,
         loader: str = "",
     ) -> None:
-        self._package, self._what, self._instead, self._loader = (
-            package,
-            what,
-            instead or {},
-            loader,
-        )
+        self._package, self._what = package, what
+        self._instead, self._loader = instead or {}, loader
         self._added: dict[str, T] = {}
 
     @cached_property
     def _specs_by_name(self) -> dict[str, T]:
-        modules = (importlib.import_module(f"{self._package}.{name}") for name in self.modules())
-        specs_of_modules = [
-            getattr(module, "SPECS", None) or [getattr(module, "SPEC", None)] for module in modules
-        ]
-        return {spec.name: spec for specs in specs_of_modules for spec in specs if spec is not None}
+        specs: dict[str, T] = {}
+        for name in self.modules():
+            names = vars(importlib.import_module(f"{self._package}.{name}"))
+            members = names.get("SPECS") or filter(None, [names.get("SPEC")])
+            specs |= {spec.name: spec for spec in members}
+        return specs
 
     def modules(self) -> list[str]:
         """Return the names of the modules to search, without importing them."""
@@ -259,9 +253,8 @@ class Registry(Generic[T]):
                 )
         hint = did_you_mean(name, self.names())
         if self._loader and name.endswith(".py"):
-            commands = (
-                f"`boostrank train --{self._what} {name}` or `boostrank {self._what}s --check"
-                f" {name}`"
+            hint = (
+                f" In Python, pass {self._loader}({name!r}); on the command line, use `boostrank"
+                f" train --{self._what} {name}` or `boostrank {self._what}s --check {name}`"
             )
-            hint = f" In Python, pass {self._loader}({name!r}); on the command line, use {commands}"
         raise ParameterError(f"unknown {self._what} {name!r}.{hint}")

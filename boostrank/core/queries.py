@@ -137,7 +137,7 @@ class QueryIndex:
                 " the query id of each row as qid, or group=sizes.to_numpy() if the order is the"
                 " same"
             )
-        # Check that the sizes are positive whole numbers whose sum fits int64.
+        # Turn positive whole numbers into the first row of each query.
         counts = _to_int64(sizes)
         if counts is None or counts.ndim != 1:
             raise DataError(
@@ -149,10 +149,7 @@ class QueryIndex:
             raise DataError(
                 f"group {bad} has size {counts[bad]}; every query needs at least one row"
             )
-        if (total := sum(counts.tolist())) > np.iinfo(np.int64).max:
-            raise DataError(f"group sizes add up to {total} rows, which overflows int64")
-        # Turn sizes into the first row of each query.
-        ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        ptr = np.append(0, np.cumsum(counts))
         if weights is not None:
             weights = np.asarray(weights)
         return cls(ptr, np.arange(counts.size, dtype=np.int64), weights)
@@ -165,33 +162,29 @@ class QueryIndex:
             DataError: if an id is missing, or reappears after another query.
         """
         row_ids = checked_ids(ids)
-        starts = np.flatnonzero(
-            np.concatenate([np.ones(min(1, row_ids.size), bool), row_ids[1:] != row_ids[:-1]])
-        )
+        is_start = np.append(True, row_ids[1:] != row_ids[:-1])[: row_ids.size]
+        starts = np.flatnonzero(is_start)
         firsts = row_ids[starts]
         numbers = query_numbers(firsts)
         at = first_true(numbers != np.arange(numbers.size))
+        is_whole = firsts.dtype.kind in "iu"
         if at is not None:
-            (name,) = firsts[at : at + 1].tolist()
-            # The size of its query as the id of each row is a common mistake.
-            mend = "the rows of a query must be contiguous; sort them stably by query id"
-            mend += " (sort=True, or BoostRanker(sort=True))"
-            sizes = np.diff(starts, append=row_ids.size)
-            are_sizes = (
-                firsts.dtype.kind in "iu" and int(firsts.min()) > 0 and int(firsts.max()) > 1
+            mend = (
+                "the rows of a query must be contiguous; sort them stably by query id (sort=True,"
+                " or BoostRanker(sort=True))"
             )
-            if are_sizes and not np.any(sizes % firsts):
+            # The size of its query as the id of each row is a common mistake.
+            are_sizes = is_whole and int(firsts.min()) > 0 and int(firsts.max()) > 1
+            if are_sizes and not np.any(np.diff(starts, append=row_ids.size) % firsts):
                 mend += (
                     "; or, if the ids are the sizes of the queries, pass the query id of each row"
                 )
             raise DataError(
-                f"query {name!r} appears again at row {starts[at]} (0-based) after ending near row "
-                f"{starts[numbers[at]]}: {mend}"
+                f"query {firsts.tolist()[at]!r} appears again at row {starts[at]} (0-based) after"
+                f" ending near row {starts[numbers[at]]}: {mend}"
             )
-        ptr = np.concatenate([starts, [row_ids.size]]).astype(np.int64)
-        if firsts.dtype.kind in "iu" and (
-            not firsts.size or int(firsts.max()) <= np.iinfo(np.int64).max
-        ):
+        ptr = np.append(starts, row_ids.size).astype(np.int64)
+        if is_whole and not np.any(firsts > np.iinfo(np.int64).max):
             firsts = firsts.astype(np.int64)
         else:
             firsts = as_text(firsts)
@@ -311,10 +304,8 @@ class QueryIndex:
         count = len(self)
         if documents >= self.n_documents:
             return np.arange(count)
-        chosen = np.random.default_rng(seed).permutation(count)[
-            : max(1, count * documents // self.n_documents)
-        ]
-        return np.sort(chosen)
+        n_chosen = max(1, count * documents // self.n_documents)
+        return np.sort(np.random.default_rng(seed).permutation(count)[:n_chosen])
 
     def blocks(self, documents: int) -> list[tuple[int, int]]:
         """Split the queries into ranges with about `documents` documents and at least one query
@@ -329,16 +320,23 @@ class QueryIndex:
         this one, int64.
         """
         chosen = np.asarray(queries, dtype=np.int64)
-        rows = np.concatenate(
-            [np.zeros(0, np.int64), *(np.arange(self.ptr[q], self.ptr[q + 1]) for q in chosen)]
+        sizes = self.sizes[chosen]
+        ptr = np.append(0, np.cumsum(sizes))
+        rows = np.arange(ptr[-1]) + np.repeat(self.ptr[chosen] - ptr[:-1], sizes)
+
+        def select(values: Any, positions: Int64Array = chosen) -> Any:
+            return None if values is None else values[positions]
+
+        index = QueryIndex(
+            ptr,
+            self.qid[chosen],
+            select(self.weights),
+            select(self.k),
+            select(self.document_weights, rows),
+            self.places and PlacesOf(self.places, rows),
+            select(self.words),
         )
-        ptr = np.concatenate([[0], np.cumsum(self.sizes[chosen])]).astype(np.int64)
-        weights = None if self.weights is None else self.weights[chosen]
-        k = None if self.k is None else self.k[chosen]
-        words = None if self.words is None else self.words[chosen]
-        each = None if self.document_weights is None else self.document_weights[rows]
-        places = None if self.places is None else PlacesOf(self.places, rows)
-        return QueryIndex(ptr, self.qid[chosen], weights, k, each, places, words), rows
+        return index, rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,11 +358,7 @@ def _to_int64(values: Any) -> Int64Array | None:
         if numbers.dtype.kind == "c":
             return None
         with np.errstate(invalid="ignore"):  # NaN
-            whole = (
-                numbers.astype(np.int64, copy=False)
-                if numbers.size
-                else np.zeros(numbers.shape, np.int64)
-            )
+            whole = numbers.astype(np.int64, copy=False)
         return whole if np.array_equal(whole, numbers) else None
     except (TypeError, ValueError, OverflowError):
         return None
@@ -376,10 +370,8 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     """
     # NumPy would turn the numbers of a mixed list into text, and zoned times of polars and Arrow to
     # UTC. It lacks integers of 128 bits.
-    if (
-        isinstance(ids, np.ma.MaskedArray)
-        and (row := first_true(np.ma.getmaskarray(ids))) is not None
-    ):
+    if np.ma.is_masked(ids):
+        row = first_true(np.ma.getmaskarray(ids))  # type: ignore[arg-type]
         raise DataError(f"row {row} has no query id: it is masked")
     kinds = getattr(ids, "dtype", None), getattr(ids, "type", None)
     zoned = getattr(kinds[0], "time_zone", None) or getattr(kinds[1], "tz", None)
@@ -389,13 +381,11 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise DataError(
-            f"query ids must be one-dimensional, not of shape {array.shape}; pass one per row, as a"
-            " list or an array"
-        )
+        raise DataError(f"query ids must be one per row, not of shape {array.shape}")
     if array.dtype.kind in "cVm":
-        remedy = "pass one of its fields" if array.dtype.names else "convert them to text"
-        raise DataError(f"query ids must be whole numbers or text, not {array.dtype}; {remedy}")
+        raise DataError(
+            f"query ids must be whole numbers or text, not {array.dtype}; convert them to text"
+        )
     if array.dtype.kind == "M":
         times, of_row = np.unique(array, return_inverse=True)
         row = first_true(np.isnat(array)) or 0
@@ -441,17 +431,15 @@ def _ids_of_objects(objects: npt.NDArray[Any]) -> npt.NDArray[Any]:
     ids = np.fromiter(
         (_id_of_object(value, row) for row, value in enumerate(objects)), object, objects.size
     )
-    text = np.fromiter((isinstance(value, str) for value in ids), bool, ids.size)
-    if text.any() and not text.all():
-        first = sorted([(int(np.argmax(text)), "text"), (int(np.argmin(text)), "number")])
-        rows = ", ".join(f"row {row} {kind}" for row, kind in first)
+    kinds = list(map(type, ids))
+    if len(set(kinds)) > 1:
+        row = max(kinds.index(str), kinds.index(int))
         raise DataError(
-            f"query ids are of two kinds ({rows}): make all of them text, or all whole numbers"
+            f"query ids are of two kinds (row 0 has {ids[0]!r}, row {row} {ids[row]!r}): make all"
+            " of them text, or all whole numbers"
         )
-    try:
-        return ids if text.all() else ids.astype(np.int64)
-    except OverflowError:
-        return ids
+    whole = None if str in kinds else _to_int64(ids)
+    return ids if whole is None else whole
 
 
 _NO_IDS = "<na> nat nan inf -inf infinity -infinity".split()

@@ -123,25 +123,16 @@ def aligned(rows: Sequence[Sequence[str]], numeric: Sequence[bool] = ()) -> list
     return lines
 
 
-def cell(text: Any) -> str:
-    """Escape text for HTML, and truncate it."""
-    words = str(text)
-    if len(words) > _CHARACTERS:
-        words = words[: _CHARACTERS - 1] + "…"
-    return escape(words)
+def _html_row(cells: Sequence[Any], tag: str) -> str:
+    """Return a row of an HTML table, with text that is escaped and truncated."""
+    texts = [escape(f"{cell!s:.{_CHARACTERS}}") for cell in cells]
+    inner = "".join(f"<{tag} style='text-align:left'>{text}</{tag}>" for text in texts)
+    return f"<tr>{inner}</tr>"
 
 
 def small_table(title: str, rows: Sequence[Sequence[Any]], columns: Sequence[str] = ()) -> str:
-    """Render up to twenty rows as an HTML table, with the first cell of each row as its heading.
-    Text is escaped.
-    """
-    head = "".join(f"<th>{cell(name)}</th>" for name in columns)
-    body = "".join(
-        f"<tr><th style='text-align:left'>{cell(row[0])}</th>"
-        + "".join(f"<td style='text-align:left'>{cell(value)}</td>" for value in row[1:])
-        + "</tr>"
-        for row in rows[:_ROWS]
-    )
+    """Render up to twenty rows as an HTML table. Text is escaped."""
+    head = _html_row(columns, "th") if columns else ""
+    body = "".join(_html_row(row, "td") for row in rows[:_ROWS])
     more = f"<p>and {len(rows) - _ROWS:,} more</p>" if len(rows) > _ROWS else ""
-    head = f"<thead><tr>{head}</tr></thead>" if head else ""
-    return f"<div><p><b>{cell(title)}</b></p><table>{head}<tbody>{body}</tbody></table>{more}</div>"
+    return f"<div><p><b>{escape(title)}</b></p><table>{head}{body}</table>{more}</div>"

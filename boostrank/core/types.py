@@ -1,19 +1,15 @@
-"""Shared types, argument checks, and conversion to numbers."""
+"""Shared types, and conversion to numbers."""
 
 from __future__ import annotations
 
 import enum
-import inspect
-from collections.abc import Callable, Mapping
-from functools import wraps
-from numbers import Integral
-from types import NoneType, UnionType
-from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.errors import DataError
 
 Array = npt.NDArray[Any]
 BoolArray = npt.NDArray[np.bool_]
@@ -152,52 +148,3 @@ def first_true(mask: npt.NDArray[np.bool_]) -> int | None:
     """Return the position of the first true entry of a mask, bool[N], or None if there is none."""
     rows = np.flatnonzero(mask)
     return int(rows[0]) if rows.size else None
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-_WORDS: dict[Any, str] = {
-    int: "a whole number",
-    str: "text",
-    Mapping: "a mapping",
-    Callable: "a function",
-    NoneType: "None",
-}
-
-
-def takes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a function to raise `ParameterError` for arguments of other types.
-
-    Args:
-        kinds: class or union (`str | None`) for each argument name. `int` includes NumPy integers
-            and excludes bool.
-    """
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        signature = inspect.signature(function)
-
-        @wraps(function)
-        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            arguments = {
-                **signature.bind(*args, **kwargs).arguments,
-                **kwargs,
-            }  # also those of **options
-            for name in kinds.keys() & arguments.keys():
-                kind, value = kinds[name], arguments[name]
-                allowed = kind.__args__ if isinstance(kind, UnionType) else (kind,)
-                is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-                suits = any(isinstance(value, cls) for cls in allowed if cls is not int)
-                if not suits and not (is_whole and int in allowed):
-                    expected = " or ".join(_WORDS.get(cls, f"a {cls.__name__}") for cls in allowed)
-                    raise ParameterError(f"{name}={_describe_value(value)}: expected {expected}")
-            return function(*args, **kwargs)
-
-        return checked
-
-    return decorate
-
-
-def _describe_value(value: Any) -> str:
-    text = repr(value) if value is None or isinstance(value, str | bytes | int | float) else ""
-    return text if 0 < len(text) <= 40 else f"<{type(value).__name__}>"

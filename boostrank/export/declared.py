@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from boostrank.core.errors import ParameterError
-from boostrank.core.text import NUMBER
+from boostrank.core.text import NUMBER, list_names
 from boostrank.data.feature_space import quoted
 from boostrank.files.names import name_of
 
@@ -76,42 +76,29 @@ def name_fault(declared: Declared, names: Sequence[str], *, one_store: bool = Fa
     Args:
         one_store: whether all features must be in one feature store.
     """
-    listed_names = list(map(name_of, declared))
-    stores = {
-        str(feature["store"])
-        for feature in declared
-        if isinstance(feature, Mapping) and "store" in feature
-    }
+    listed_names, model_names = list(map(name_of, declared)), set(names)
+    objects = [feature for feature in declared if isinstance(feature, Mapping)]
+    stores = sorted({str(feature["store"]) for feature in objects if "store" in feature})
     if one_store and len(stores) > 1:
-        return (
-            f"a model reads one feature store, but its features are in {', '.join(sorted(stores))}"
-        )
-    model_names = set(names)
-    shared_names = model_names & set(listed_names)
-    repeated = next((name for name, count in Counter(listed_names).items() if count > 1), None)
-    if repeated is not None:
-        return f"two features have the name {repeated!r}"
-    typed_list = ", ".join(names[:20]) + ", ..." * (len(names) > 20)
-    moved_names = [
-        name
-        for name, expected in zip(listed_names, names, strict=False)
-        if name in model_names and name != expected
-    ]
-    if shared_names == model_names == set(listed_names):
-        return None
-    are_plain = not shared_names or all(isinstance(feature, str) for feature in declared)
-    if len(listed_names) == len(names) and not moved_names and are_plain:
-        return None  # other names for the model's features
-    # What differs, by name.
-    missing_names = [name for name in names if name not in shared_names]
+        return f"a model reads one feature store, but its features are in {', '.join(stores)}"
+    repeated = [name for name, count in Counter(listed_names).items() if count > 1]
+    if repeated:
+        return f"two features have the name {repeated[0]!r}"
+    missing_names = [name for name in names if name not in listed_names]
     extra_names = [name for name in listed_names if name not in model_names]
+    if not missing_names and not extra_names:
+        return None
+    # Plain names may be others than the model's, in its order, but must not change places.
+    is_moved = any(
+        name in model_names and name != expected
+        for name, expected in zip(listed_names, names, strict=False)
+    )
+    are_plain = not objects or len(extra_names) == len(listed_names)
+    if len(listed_names) == len(names) and are_plain and not is_moved:
+        return None
     faults = [f"lacks {quoted(missing_names)}"] if missing_names else []
     faults += [f"has {quoted(extra_names)}, which the model lacks"] if extra_names else []
-    faults = faults or [
-        f"has {moved_names[0]!r} as number {listed_names.index(moved_names[0]) + 1}"
-    ]
-    count_words = (
-        f"there are {len(listed_names)} feature names for a model with {len(names)} features: "
+    return (
+        f"{len(listed_names)} feature names for {len(names)} features: the file"
+        f" {' and '.join(faults)}; list the model's features: {list_names(names, 20)}"
     )
-    count_words *= len(listed_names) != len(names)
-    return f"{count_words}the file {' and '.join(faults)}; list the model's features: {typed_list}"

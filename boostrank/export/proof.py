@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.served.linear import LinearScore
 from boostrank.engines.served.rules import Rules, scores
-from boostrank.engines.trees import depths
 from boostrank.export.target import (
     ExportError,
     Score,
@@ -60,8 +59,8 @@ _NOTHING = 1e-30  # smaller than any real difference of two values
 _SMALL = np.array([0.0, -0.0, 1e-36, -1e-36, 1e-40, -1e-40, 2e-35, -2e-35], np.float32)
 # Maximum number of values in a pack: 256 MB.
 _MOST_CELLS = 2**26
-# Maximum number of category checks (categories times splits above a node): about twenty seconds.
-_MOST_WORK = 2**34
+# Maximum number of category checks (categories times splits): about twenty seconds.
+_MOST_WORK = 2**30
 _RANDOM = 1000
 _LARGEST = 1e30
 # Codes that may be unseen or invalid. They are integers because programs truncate 2.7 differently.
@@ -105,7 +104,7 @@ def parity_pack(
     nodes = np.arange(forest.feature.size)
     node_limit = min(
         (row_limit - (len(KINDS) - 1) * n_of_kind) // 3,
-        max(1, _MOST_WORK // generator.work_of_a_node),
+        max(1, _MOST_WORK // generator.n_categories),
     )
     if nodes.size > node_limit:
         nodes = np.sort(rng.choice(nodes, node_limit, replace=False))
@@ -117,27 +116,23 @@ def parity_pack(
     kind[np.isinf(borders).any(axis=1)] = KINDS.index("infinite")
     # Random rows; the later kinds replace some values by zeros, NaN, infinities or unseen
     # categories.
-    random_rows, with_zeros, with_missing, with_infinities, with_unseen = [
-        generator.draw(n_of_kind) for _ in range(5)
-    ]
+    samples = {name: generator.draw(n_of_kind) for name in KINDS[1:]}
     uniform = rng.random((n_of_kind, n_features))
     small_values = _SMALL if resolution is None else _SMALL[_SMALL == 0.0]
-    with_zeros = np.where(uniform < 0.5, rng.choice(small_values, uniform.shape), with_zeros)
-    with_missing = np.where(uniform < 0.3, np.float32(np.nan), with_missing)
-    infinities = rng.choice(np.array([np.inf, -np.inf], np.float32), uniform.shape)
-    with_infinities = np.where(uniform < 0.1, infinities, with_infinities)
-    with_unseen = np.where(
-        generator.categorical, rng.choice(_NO_CATEGORIES, uniform.shape), with_unseen
-    )
-    with_zeros = np.where(generator.categorical, random_rows, with_zeros)
-    rows = [borders, random_rows, with_zeros, with_missing, with_infinities]
-    kinds = [kind, *(np.full(n_of_kind, kind_number, np.int8) for kind_number in range(1, 5))]
-    if generator.categorical.any():
-        rows.append(with_unseen)
-        kinds.append(np.full(n_of_kind, KINDS.index("categories"), np.int8))
+    replacements = {
+        "zeros": (small_values, ~generator.categorical & (uniform < 0.5)),
+        "infinite": (np.array([np.inf, -np.inf], np.float32), uniform < 0.1),
+        "categories": (_NO_CATEGORIES, np.broadcast_to(generator.categorical, uniform.shape)),
+    }
+    for name, (values, is_replaced) in replacements.items():
+        samples[name][is_replaced] = rng.choice(values, uniform.shape)[is_replaced]
+    samples["missing"][uniform < 0.3] = np.nan
+    if not generator.categorical.any():
+        del samples["categories"]
+    kinds = [np.full(n_of_kind, KINDS.index(name), np.int8) for name in samples]
     return Pack(
-        np.concatenate(rows),
-        np.concatenate(kinds),
+        np.concatenate([borders, *samples.values()]),
+        np.concatenate([kind, *kinds]),
         nodes=nodes.size,
         of_nodes=forest.feature.size,
     )
@@ -163,12 +158,9 @@ class _Values:
         self._forest, self._rng = forest, rng
         thresholds = np.nan_to_num(cuts(forest), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
         # Values beyond 1e30 stand for infinity, which text files cannot spell.
-        self._left = np.minimum(thresholds.astype(np.float64) - resolution, _LARGEST).astype(
-            np.float32
-        )
-        self._right = np.maximum(
-            above(thresholds).astype(np.float64) + resolution, -_LARGEST
-        ).astype(np.float32)
+        left, right = thresholds - resolution, above(thresholds) + resolution
+        self._left = np.minimum(left, _LARGEST).astype(np.float32)
+        self._right = np.maximum(right, -_LARGEST).astype(np.float32)
         self.categorical = np.zeros(n_features, bool)
         self.categorical[forest.feature[forest.categorical]] = True
         # Nodes of each feature.
@@ -176,14 +168,7 @@ class _Values:
         feature_ends = np.searchsorted(forest.feature[by_feature], np.arange(n_features + 1))
         self._of = [by_feature[begin:end] for begin, end in pairwise(feature_ends)]
         self._parent = parents(forest)
-        self._any = np.ones(2 + 32 * int(np.diff(forest.set_ptr).max(initial=0)), bool)
-
-    @property
-    def work_of_a_node(self) -> int:
-        """Return the maximum number of categories that are checked to reach a node."""
-        if not self.categorical.any():
-            return 1
-        return 1 + self._any.size * int(depths(self._parent).max(initial=0))
+        self.n_categories = 2 + 32 * int(np.diff(forest.set_ptr).max(initial=0))
 
     def draw(self, n_rows: int) -> Float32Array:
         """Return float32[n, d] with values at, right above and near thresholds, and known
@@ -192,7 +177,7 @@ class _Values:
         rows = np.empty((n_rows, len(self._of)), np.float32)
         for feature, nodes in enumerate(self._of):
             if self.categorical[feature]:
-                rows[:, feature] = self._rng.integers(0, self._any.size, n_rows)
+                rows[:, feature] = self._rng.integers(0, self.n_categories, n_rows)
                 continue
             nodes = nodes[np.isfinite(self._left[nodes]) & np.isfinite(self._right[nodes])]
             if not nodes.size:
@@ -214,12 +199,12 @@ class _Values:
         forest = self._forest
         # Walk up to the root and collect the bounds and categories that each ancestor allows.
         lowest, highest = dict[int, np.float32](), dict[int, np.float32]()
-        allowed_categories: dict[int, BoolArray] = {}
+        allowed_categories: dict[int, Any] = {}
         child, ancestor = node, int(self._parent[node])
         while child != ancestor:
             feature, right = int(forest.feature[ancestor]), bool(forest.right[ancestor] == child)
             if forest.categorical[ancestor]:
-                allowed = allowed_categories.get(feature, self._any)
+                allowed = allowed_categories.get(feature, True)
                 allowed_categories[feature] = allowed & (self._goes_left(ancestor) != right)
             elif right:
                 bound = self._right[ancestor]
@@ -230,14 +215,13 @@ class _Values:
             child, ancestor = ancestor, int(self._parent[ancestor])
         for feature in lowest.keys() | highest.keys():
             bounds = [bound[feature] for bound in (highest, lowest) if feature in bound]
-            is_last = len(bounds) > 1 and self._rng.random() >= 0.5
-            rows[:, feature] = bounds[is_last]
+            rows[:, feature] = bounds[int(len(bounds) * self._rng.random())]
         for feature, categories in allowed_categories.items():
             rows[:, feature] = self._one_of(categories)
         feature = int(forest.feature[node])
         if forest.categorical[node]:
             goes_left = self._goes_left(node)
-            reachable = allowed_categories.get(feature, self._any)
+            reachable = allowed_categories.get(feature, True)
             rows[0, feature] = self._one_of(reachable & goes_left)
             rows[1, feature] = self._one_of(reachable & ~goes_left)
         else:
@@ -246,7 +230,7 @@ class _Values:
 
     def _goes_left(self, node: int) -> BoolArray:
         """Return which categories go left at a categorical split, bool[categories]."""
-        goes_left = np.full(self._any.size, bool(self._forest.kind[node] & LISTED_RIGHT))
+        goes_left = np.full(self.n_categories, bool(self._forest.kind[node] & LISTED_RIGHT))
         listed = self._forest.categories(int(self._forest.threshold[node]))
         goes_left[listed] = ~goes_left[listed]
         return goes_left
@@ -322,9 +306,7 @@ def verify(model: Any, data: RankingDataset, logged: Any, *, precision: Any = 0.
         raise DataError(
             f"score {int(np.argmin(np.isfinite(logged_scores))) + 1} is not a finite number"
         )
-    half_unit = data.in_row_order(
-        np.broadcast_to(np.asarray(precision, dtype=np.float64), logged_scores.shape)
-    )
+    half_unit = data.in_row_order(np.broadcast_to(precision, logged_scores.shape))
     model_scores = data.in_row_order(model.predict(data))
     # A float32 sum of T leaves is off by a few units of the largest score, times sqrt(T).
     n_trees = 0
@@ -570,15 +552,6 @@ def moved_line(moves: Verification) -> str:
     )
 
 
-class _Differences(NamedTuple):
-    """The rows with differences not due to the target's arithmetic, bool[n], and the largest
-    rounding.
-    """
-
-    is_wrong: BoolArray
-    rounding: float
-
-
 def _find_differences(
     target: TargetSpec,
     served: ServedModel,
@@ -586,14 +559,17 @@ def _find_differences(
     *,
     model_scores: Float64Array,
     target_scores: Array,
-) -> _Differences:
+) -> tuple[BoolArray, float]:
+    """Return the rows with differences not due to the target's arithmetic, bool[n], and the largest
+    rounding.
+    """
     if served.linear is not None:
         differences = np.abs(target_scores - model_scores)
         is_wrong = ~(differences <= served.linear.rounding(rows, target.rules))
         largest = float(np.where(is_wrong, 0.0, differences).max(initial=0.0))
-        return _Differences(is_wrong, 2.0 * largest)
+        return is_wrong, 2.0 * largest
     if served.engine in target.exact:
-        return _Differences(target_scores != model_scores, 0.0)
+        return target_scores != model_scores, 0.0
     trees, target_rules = served.trees, target.rules
     rules = replace(
         Rules.of_engine(trees),
@@ -618,7 +594,7 @@ def _find_differences(
         # These rules are our reading of the model; the engine's own scores check that reading.
         rounding = np.abs(rule_scores - model_scores)
         is_wrong |= ~(rounding <= most_rounding)
-    return _Differences(is_wrong, 2.0 * float(np.where(is_wrong, 0.0, rounding).max()))
+    return is_wrong, 2.0 * float(np.where(is_wrong, 0.0, rounding).max())
 
 
 def _moves(

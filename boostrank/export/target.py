@@ -25,7 +25,6 @@ from boostrank.core.types import (
 )
 from boostrank.data.feature_space import quoted
 from boostrank.engines import get_backend
-from boostrank.engines.linear.format import LINEAR
 from boostrank.engines.served.linear import LinearFile, LinearScore
 from boostrank.engines.served.rules import SINGLE, Rules
 from boostrank.engines.served.trees import TreeFile
@@ -144,7 +143,7 @@ class TargetSpec:
     title: str
     write: Callable[[ServedModel], bytes]
     proved_by: str
-    how: tuple[str, str, str]
+    how: str
     rules: Rules = SINGLE
     read: Callable[[bytes, Sequence[str]], Score] | None = None
     parse: Callable[[Any, Sequence[str]], TreeFile | LinearFile] | None = None
@@ -252,16 +251,10 @@ class TargetSpec:
                 "choose a target for them (solr, elasticsearch, vespa, onnx, sql, c), or train with"
                 " --backend lightgbm or xgboost",
             )
-        elif self.engine == LINEAR.name:
-            reason = f"{self.title} takes the weights of a linear model"
-            yield Objection("engine", reason, "train with --backend linear")
         elif self.engine:
-            yield Objection(
-                "engine",
-                f"{engine} compares and sums in float32, but {self.title} in float64, so scores"
-                " would differ",
-                f"train with --backend {self.engine}, or export to xgboost, onnx or c",
-            )
+            reason = f"{self.title} takes models of {self.engine} only"
+            remedy = f"train with --backend {self.engine}, or choose another target (onnx, c)"
+            yield Objection("engine", reason, remedy)
 
     def _object_to_missing(
         self, names: Sequence[str], missing: Collection[str], declared: Declared
@@ -270,14 +263,13 @@ class TargetSpec:
         if missing and self.no_missing:
             reason = f"the data have missing values; {self.no_missing}"
             yield Objection("missing", reason, self.remedy, options="--fill median")
-        if not names:
+        if not names or not declared:
             return
-        name_problem = name_fault(declared or names, names, one_store=self.one_store)
-        if declared and name_problem:
+        if name_problem := name_fault(declared, names, one_store=self.one_store):
             remedy = "pass the features of the model with --feature-names"
             yield Objection("names", name_problem, remedy)
-        for feature in () if self.no_missing else declared:
-            if isinstance(feature, str):  # a name alone declares no default
+        for feature in declared:
+            if self.no_missing or isinstance(feature, str):  # a name declares no default
                 continue
             default = default_of(feature, self.unset)
             if name_of(feature) in missing and not math.isnan(default):

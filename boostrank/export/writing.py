@@ -7,28 +7,27 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import DataWarning, ModelError, ParameterError, warn_user
+from boostrank.core.errors import ParameterError, warn_user
 from boostrank.core.files import check_writable, read_text, write_atomically
 from boostrank.core.text import list_names
-from boostrank.core.types import Float64Array, takes
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.feature_space import quoted
 from boostrank.data.rows import missing_in
 from boostrank.engines import format_of
 from boostrank.engines.linear.format import LinearModel
 from boostrank.engines.served.linear import LinearScore
-from boostrank.engines.trees import NO_TREES, ServedTrees
+from boostrank.engines.trees import NO_TREES
 from boostrank.export import TARGETS
 from boostrank.export.declared import Declared, default_of, name_fault
 from boostrank.export.proof import KINDS, MOVED, Proof, prove
-from boostrank.export.target import ExportError, Objection, ServedModel, TargetSpec
+from boostrank.export.target import ExportError, ServedModel, TargetSpec
 from boostrank.files.names import features_in_json, name_of, names_in
 from boostrank.files.tables import is_table
 from boostrank.model.ranking_model import RankingModel, as_model
@@ -41,13 +40,6 @@ _ENDINGS = re.compile(
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
-@takes(
-    path=str | os.PathLike,
-    to=str,
-    name=str | None,
-    data=RankingDataset | None,
-    allow=Sequence | Set,
-)
 def export_model(
     model: Any,
     path: str | os.PathLike[str],
@@ -134,10 +126,7 @@ def export_model(
     # Write only a proven file, and name the omitted parts.
     write_atomically(path, body)
     if model.info.calibration is not None:
-        warn_user(
-            f"{os.fspath(path)}: has raw scores; the calibration stays in the model's record",
-            DataWarning,
-        )
+        warn_user(f"{os.fspath(path)}: has raw scores; the calibration stays in the model's record")
     return proof
 
 
@@ -149,7 +138,7 @@ def how_to(target: TargetSpec, path: str | os.PathLike[str], name: str | None = 
         "path": shlex.quote(os.fspath(path)),
         "literal": repr(os.fspath(path)),
     }
-    return [line.format(**file_words, model=model_name) for line in target.how]
+    return target.how.format(**file_words, model=model_name).splitlines()
 
 
 def _prepare_model(
@@ -164,21 +153,33 @@ def _prepare_model(
     occur.
     """
     added = model.column_names[model.n_features :]
-    _check(target.objections(within=list_names(added, 4)))
-    columns = model.feature_names
+    columns, within = model.feature_names, list_names(added, 4)
     features = columns if features is None else features
     names = _name_features(features, columns, one_store=target.one_store)
     _check_names([name], "model", "--name")
-    body = model.to_bytes()
-    linear, trees = _parse(body)
+    body, linear, trees = model.to_bytes(), None, NO_TREES
+    format = format_of(body)
+    parsed = format.parse(body)
+    if isinstance(parsed, LinearModel):
+        linear = LinearScore.of_model(parsed)
+    else:
+        trees = format.served(parsed)
     forest = trees.forest
     categorical = [names[i] for i in np.unique(forest.feature[forest.categorical])]
-    objections = target.objections(
-        engine=model.backend, names=names, categorical=categorical, trees=forest.roots.size
-    )
-    _check(objections)
-    if target.rules.leaves is np.float32:
-        _check_range(forest.value, target)
+    for objection in target.objections(
+        engine=model.backend,
+        names=names,
+        categorical=categorical,
+        within=within,
+        trees=forest.roots.size,
+    ):
+        raise ExportError(f"{objection.words}; {objection.fix}")
+    beyond = forest.value[np.abs(forest.value) > np.finfo(np.float32).max]
+    if target.rules.leaves is np.float32 and beyond.size:
+        raise ExportError(
+            f"a leaf of {beyond[0]:.3g} exceeds the range of float32, the type of leaves in"
+            f" {target.title}: choose another target (c, python)"
+        )
     if target.rules.sums is np.float32 and not trees.single and model.backend not in target.exact:
         trees = trees.small_first()
     # Values of documents without a feature: the declared ones, or the fill values if the program
@@ -203,13 +204,12 @@ def _prepare_model(
     if never_missing:
         warn_user(
             f"{quoted(never_missing)}: had no missing values in training; documents without a"
-            " value will get the declared default",
-            DataWarning,
+            " value will get the declared default"
         )
     return ServedModel(
         name=name,
         engine=model.backend,
-        body=format_of(body).stamp(body),
+        body=format.stamp(body),
         trees=trees,
         feature_names=names,
         declared=declared,
@@ -231,34 +231,6 @@ def _name_features(
     return names
 
 
-class _Scoring(NamedTuple):
-    """The score of a linear model, or None, and the trees."""
-
-    linear: LinearScore | None
-    trees: ServedTrees
-
-
-def _parse(body: bytes) -> _Scoring:
-    format = format_of(body)
-    parsed = format.parse(body)
-    if isinstance(parsed, LinearModel):
-        return _Scoring(LinearScore.of_model(parsed), NO_TREES)
-    try:
-        return _Scoring(None, format.served(parsed))
-    except ModelError as error:
-        raise ModelError(f"this model cannot be exported: {error}") from error
-
-
-def _check_range(leaves: Float64Array, target: TargetSpec) -> None:
-    """Refuse leaves beyond the range of float32."""
-    largest_leaf = leaves[np.argmax(np.abs(leaves))] if leaves.size else 0.0
-    if abs(largest_leaf) > np.finfo(np.float32).max:
-        raise ExportError(
-            f"a leaf of {largest_leaf:.3g} exceeds the range of float32, the type of leaves in"
-            f" {target.title}: choose another target (c, python)"
-        )
-
-
 def _find_missing(model: RankingModel, data: RankingDataset | None) -> Container[str]:
     """Return the features that may be missing: those in training or in `data`, or all if that was
     not recorded.
@@ -268,8 +240,8 @@ def _find_missing(model: RankingModel, data: RankingDataset | None) -> Container
         return model.feature_names
     may_be_missing = {*recorded_missing, *(model.info.fill or {})}
     if data is not None:
-        data = model.check_features(data)
-        may_be_missing |= {data.feature_names[i] for i in np.flatnonzero(missing_in(data.features))}
+        rows = model.check_features(data)
+        may_be_missing |= {rows.feature_names[i] for i in np.flatnonzero(missing_in(rows.features))}
     return may_be_missing
 
 
@@ -280,11 +252,6 @@ def _check_names(names: Iterable[str], name_kind: str, option: str) -> None:
                 f"{name[:80]!r} is not a valid {name_kind} name: it is empty or has control"
                 f" characters; pass another name with {option}"
             )
-
-
-def _check(objections: Iterable[Objection]) -> None:
-    for objection in objections:
-        raise ExportError(f"{objection.words}; {objection.fix}")
 
 
 def _name_of(path: str | os.PathLike[str]) -> str:

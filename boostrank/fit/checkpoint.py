@@ -37,7 +37,6 @@ from boostrank.core.errors import (
     warn_user,
 )
 from boostrank.core.files import check_writable, replacing, reserved, write_all
-from boostrank.core.types import takes
 from boostrank.engines import parse_model
 from boostrank.engines.base import Backend, EvalResult, Resumed, Snapshot
 from boostrank.model.files import read_file
@@ -102,7 +101,6 @@ class Checkpoint:
     order = 35  # after early stopping, which raises an exception
     remembers_rounds = True
 
-    @takes(path=str | PathLike, every=int | None)
     def __init__(
         self,
         path: str | PathLike[str],

@@ -22,7 +22,7 @@ from scipy.special import stdtrit
 from boostrank.core.errors import DataError, InputError, MissingDependency, ParameterError
 from boostrank.core.params import Param
 from boostrank.core.resampling import PairedDifference, paired_difference
-from boostrank.core.types import Float64Array, takes
+from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.fit.execute import Folds
 from boostrank.fit.resolve import resolve
@@ -132,15 +132,6 @@ far.
 
 
 @takes_options(option for name, option in KEYWORDS.items() if name in declared(SingleOptions))
-@takes(
-    params=Mapping | None,
-    num_boost_round=int,
-    trials=int,
-    folds=int,
-    space=Mapping | None,
-    study=str | os.PathLike | None,
-    progress=Callable | None,
-)
 def tune(
     params: Mapping[str, Any] | None,
     train_set: Any,

@@ -1,4 +1,4 @@
-"""Estimated and measured memory: what `boostrank plan` says of each route, beside the peak of that
+"""Estimated and measured memory: what `boostrank.planning` says of each route, beside the peak of that
 training.
 
     python -m experiments.bench_scale.estimates [--rows 60000] [--folder DIR]
@@ -9,7 +9,6 @@ The last column is how far the estimate lies above the peak: it should stay with
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from boostrank.planning import Work, make_plan, survey
 from experiments.bench_scale.data import write_dense, write_sparse
 from experiments.common import arguments, markdown, save
 
@@ -66,7 +66,9 @@ def measure(file: Path) -> list[dict[str, Any]]:
     """The routes of the plan, each with the peak that was measured; the objective is compiled
     before.
     """
-    plan = json.loads(_boostrank("plan", file, "--json", *_LEAVES, capture=True))
+    work = Work(train=survey(str(file)), params={"num_leaves": 31})
+    plan = make_plan(work, backend="lightgbm", limit=None)
+    routes = [{"backend": r.backend, "route": r.name, "peak_bytes": r.peak} for r in plan.routes]
     model = file.with_suffix(".model")
     _boostrank(
         "train",
@@ -81,7 +83,7 @@ def measure(file: Path) -> list[dict[str, Any]]:
         "bins",
         *_TRAIN,
     )
-    for one in plan["routes"]:
+    for one in routes:
         route = "bins" if one["route"] == "again" else one["route"]
         cache = [] if route == "memory" else ["--cache", file.with_suffix(".cache")]
         one["measured"] = _peak(
@@ -98,16 +100,12 @@ def measure(file: Path) -> list[dict[str, Any]]:
             *cache,
             *_TRAIN,
         )
-    found: list[dict[str, Any]] = plan["routes"]
-    return found
+    return routes
 
 
-def _boostrank(*arguments: object, capture: bool = False) -> str:
+def _boostrank(*arguments: object) -> None:
     command = [sys.executable, "-m", "boostrank", *map(str, arguments)]
-    done = subprocess.run(
-        command, check=True, text=True, stdout=subprocess.PIPE if capture else subprocess.DEVNULL
-    )
-    return done.stdout or ""
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 def _peak(*arguments: object) -> float:

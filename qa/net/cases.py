@@ -88,9 +88,7 @@ training("dart", "lambdarank", params={"boosting": "dart", "drop_rate": 0.5})
 training("constraints", "auto", params={"monotone_constraints": {"f1": -1, "f3": 1}})
 training("weights-of-queries", "shf-sdcg", "weighted")
 training("weights-of-rows-xgboost", "lambdarank", "rows", **X)
-training(
-    "categories-lightgbm", "lambdarank", "categories", exports="vespa-lightgbm", start="linear"
-)
+training("categories-lightgbm", "lambdarank", "categories", start="linear")
 training("categories-xgboost", "shf-sdcg", "categories", **X)
 training("csv", "shf-sdcg", "csv")
 training("parquet-xgboost", "auto", "parquet", **X)

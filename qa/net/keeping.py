@@ -36,9 +36,7 @@ the same.
 """
 UNKEPT = re.compile(r"(cache|checkpoint|\.).*|.*\.(study|gz)")
 """Files whose bytes are not promised."""
-UNTHREADED = re.compile(
-    "average|count-clicks|make|objectives|plan|propensities|sample|shard|sort|split"
-)
+UNTHREADED = re.compile("average|count-clicks|make|objectives|propensities|sample|shard|sort|split")
 WORDS = dict(
     re.findall(
         r"^([A-Z]+) = (.*)",

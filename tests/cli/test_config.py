@@ -78,11 +78,11 @@ def test_a_configuration_may_name_data_and_model(data: Path, tmp_path: Path) -> 
     ("text", "message"),
     [
         ("learning-rat = 0.1", "unknown key 'learning-rat'. Did you mean 'learning-rate'?"),
-        ("set = 3", "must be a table; write [set]"),
+        ("set = 3", "'set' is a table, [set]"),
         ("[rounds]\nn = 3", "is an option, not a table"),
         ("rounds = ", "not TOML"),
         ("rounds = " + "[" * 3000, "nested too deep"),
-        ("rounds = true", "rounds = true: no value for --rounds"),
+        ("rounds = true", "rounds = True: no value for --rounds"),
         ("[param]\nmax_depth = true", "max_depth=True must be a whole number"),
         ("[param]\nlearning_rate = true", "learning_rate=True"),
         ("rounds = 'many'", "'many' is not a valid integer"),

@@ -127,7 +127,6 @@ def test_clicks_in_place_of_labels(rows: list[str], tmp_path: Path) -> None:
     )
     plain = invoke("doctor", path)
     assert "[nothing-to-learn]" in plain.stdout
-    assert "--clicks" in plain.stderr
     # Validation data want their own log.
     done = invoke("doctor", path, "--clicks", "--valid", valid)
     assert f"{valid}: error: {valid}.clicks: no such file" in done.stdout
@@ -150,16 +149,6 @@ def test_a_file_that_cannot_be_read_excuses_no_log_but_its_own(
     ]
     refused = {finding["file"] for finding in findings if finding["check"] == "unreadable-clicks"}
     assert refused == {f"{path}.clicks"}
-
-
-def test_the_log_that_lies_there_is_the_one_that_is_named(rows: list[str], tmp_path: Path) -> None:
-    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
-    first.write_text("".join(rows))
-    second.write_text("".join(row.replace("qid:", "qid:9") for row in rows))
-    Path(f"{second}.clicks").write_text("1 1 2 1\n")
-    done = invoke("doctor", first, second)
-    assert f"{second}.clicks" in done.stderr
-    assert f"{first}.clicks" not in done.stderr
 
 
 @pytest.mark.parametrize(

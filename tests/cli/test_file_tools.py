@@ -96,7 +96,7 @@ def test_a_tool_that_is_told_to_stop_leaves_nothing_behind(tmp_path: Path) -> No
     ("arguments", "words"),
     [
         (["data", "split", "--parts", "a=0.5,b"], "is not of the form train=0.8"),
-        (["data", "split", "--parts", "a=0.5,a=0.5"], "part twice"),
+        (["data", "split", "--parts", "a=0.5,a=0.5"], "a=0.5,a=0.5"),
         (["data", "split", "--parts", "a=0.5,b=0.4"], "add up to 0.9, not 1"),
         (["data", "sample"], "--queries"),
         (

@@ -1,4 +1,4 @@
-"""`boostrank data join`, also as `boostrank join`."""
+"""`boostrank data join`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from tests.cli.conftest import invoke, refuse, succeed
 pytest.importorskip("pyarrow", reason="tables are read by pyarrow")
 
 
-@pytest.mark.parametrize("command", [("data", "join"), ("join",)])
-def test_judgements_and_a_log_become_a_table_that_train_takes(
-    tmp_path: Path, command: tuple[str, ...]
-) -> None:
+def test_judgements_and_a_log_become_a_table_that_train_takes(tmp_path: Path) -> None:
+    command = ("data", "join")
     queries = range(30)
     judged = tmp_path / "judged.csv"
     log = tmp_path / "log.jsonl"

@@ -66,15 +66,11 @@ def test_generated_files_hold_what_the_generator_made(data: Path) -> None:
     np.testing.assert_allclose(
         np.loadtxt(data / "test-relevance.txt"), truth.split().test.relevance, rtol=1e-8
     )
-    roles = json.loads((data / "roles.json").read_text())
-    assert [(f["name"], f["role"]) for f in roles] == list(
-        zip(truth.dataset.feature_names, truth.roles, strict=True)
-    )
 
 
 def test_the_same_seed_gives_the_same_bytes(data: Path, tmp_path: Path) -> None:
     result = invoke("data", "make", tmp_path, "--queries", 60, "--mean-length", 15)
-    names = ["train.txt", "valid.txt", "test.txt", "test-relevance.txt", "roles.json"]
+    names = ["train.txt", "valid.txt", "test.txt", "test-relevance.txt"]
     assert result.stdout.split() == [str(tmp_path / name) for name in names]
     assert [(tmp_path / name).read_bytes() for name in names] == [
         (data / name).read_bytes() for name in names

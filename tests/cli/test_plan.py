@@ -1,17 +1,12 @@
-"""`boostrank plan`, its line in `boostrank train`, and the memory limit: routes, estimates,
-refusals.
+"""The plan in `boostrank train`, and the memory limit: routes, estimates, refusals.
 
 `make experiment NAME=bench-scale` compares the estimates with measured peaks.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +14,7 @@ import pytest
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.writer import write_libsvm
+from boostrank.planning import Work, make_plan, survey
 from tests.cli.conftest import FEW, invoke, messages, refuse, succeed
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
@@ -50,18 +46,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def printed(large: Path) -> dict[str, Any]:
-    """What `boostrank plan --json` says of the large file."""
-    result = succeed("plan", large, "--json", "--num-leaves", LEAVES)
-    plan: dict[str, Any] = json.loads(result.stdout)
-    return plan
-
-
 def test_fault_80_under_a_limit_the_route_is_chosen_that_stays_below_it(
-    large: Path, printed: dict[str, Any], tmp_path: Path
+    large: Path, tmp_path: Path
 ) -> None:
-    in_memory, bins = [route["peak_bytes"] for route in printed["routes"][:2]]
+    work = Work(train=survey(str(large)), params={"num_leaves": LEAVES})
+    plan = make_plan(work, backend="lightgbm", limit=None)
+    in_memory, bins = [route.peak for route in plan.routes[:2]]
     limit = round((bins + in_memory) / 2)
     assert bins < limit < in_memory
     train = (
@@ -89,46 +79,6 @@ def test_fault_80_a_limit_that_nothing_holds_is_refused_before_anything_is_read(
     )
     assert "read in" not in result.stderr
     assert not (tmp_path / "m").exists()
-
-
-def test_plan_tells_every_route_as_json(printed: dict[str, Any]) -> None:
-    assert list(printed) == ["files", "routes", "chosen", "why", "refusal", "limit_bytes"]
-    (file,) = printed["files"]
-    assert file["rows"] == pytest.approx(ROWS, rel=0.02)
-    assert (file["features"], file["exact"]) == (COLUMNS, False)
-    for route in printed["routes"]:
-        assert set(route) == {"backend", "route", "options", "peak_bytes", "chosen"}
-        assert route["peak_bytes"] > 0
-    assert [route["options"] for route in printed["routes"] if route["chosen"]] == [
-        printed["chosen"]
-    ]
-
-
-def test_plan_prints_rows_memory_and_the_chosen_route(data: Path) -> None:
-    result = succeed("plan", data / "train.txt", "--valid", data / "valid.txt")
-    lines = result.stdout.splitlines()
-    assert re.fullmatch(rf"{data}/train.txt: \d+ rows \(all of it read; 0 MB of text\)", lines[0])
-    assert any("of the cells named" in line for line in lines)
-    assert any(line.endswith("peak memory") for line in lines)
-    (chosen,) = [line for line in lines if line.startswith("* lightgbm: ")]
-    assert "floats in memory" in chosen
-    assert lines[-1].startswith("* --backend lightgbm --route memory: it fits in half of")
-
-
-def test_a_plan_that_nothing_fits_shows_the_routes_and_is_refused(data: Path) -> None:
-    result = refuse("plan", data / "train.txt", "--memory-limit", "1MB")
-    assert "lightgbm: streamed into bins" in result.stdout
-    assert "the program alone takes" in result.stderr
-
-
-def test_of_a_pipe_the_plan_says_what_it_can(data: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "boostrank", "plan", "-"],
-        input=(data / "train.txt").read_bytes() * 40,
-        capture_output=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert b"of the cells named" in done.stdout
 
 
 def test_train_begins_with_the_plan(data: Path, tmp_path: Path) -> None:

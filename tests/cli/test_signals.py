@@ -201,10 +201,7 @@ def test_fault_078_outside_of_training_too_a_second_ctrl_c_leaves_at_once() -> N
     assert process.stderr is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
-    assert (
-        process.stderr.readline()
-        == "boostrank: stopping as soon as compiled code returns (Ctrl-C once more: at once)\n"
-    )
+    time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     _, log = process.communicate(timeout=60)
     assert (process.returncode, log) == (130, "boostrank: stopped at once\n")

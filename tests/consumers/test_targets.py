@@ -24,7 +24,6 @@ EMULATORS = {
     "opensearch-2": partial(opensearch.read, version=(2, 19, 6)),
     "solr": solr.read,
     "vespa": vespa.read,
-    "vespa-lightgbm": vespa.read,
 }
 
 
@@ -32,7 +31,7 @@ EMULATORS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_emulator_gives_the_scores_of_the_proof(name: str, kind: str) -> None:
     target, of = TARGETS.get(name), example(kind)
-    if kind.endswith("categories") and name != "vespa-lightgbm":
+    if kind.endswith("categories"):
         assert [objection.kind for objection in target.objections(categorical=["shop"])] == [
             "categories"
         ]

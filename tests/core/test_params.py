@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-from dataclasses import replace
-
 import pytest
 
 from boostrank.core.errors import ParameterError
@@ -92,9 +89,3 @@ def test_kinds_and_ranges_in_words():
     assert Param("x", 1.0, "").range == "any"
     assert Param("x", 1.0, "", high=2.0).range == "<= 2"
     assert SWITCH.range == "true | false"
-
-
-def test_a_keyword_that_param_lacks_is_refused_by_its_nearest():
-    with pytest.raises(ParameterError, match=r"open_high=.* 'high'.*open_low"):
-        Param("sigma", 1.0, "width", open_high=True)
-    assert pickle.loads(pickle.dumps(SIGMA)) == SIGMA == replace(SIGMA)

@@ -67,9 +67,3 @@ def test_without_extractors_each_feature_has_a_template_and_a_warning_says_so(
 def test_names_that_are_no_ids_are_refused(name: str) -> None:
     with pytest.raises(ExportError, match="--name"):
         elastic.write(replace(example("lightgbm-none-whole").served, name=name))
-
-
-def test_bodies_beyond_the_limit_of_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elastic, "_MOST_BYTES", 1000)
-    with pytest.raises(ExportError, match="1,000"):
-        elastic.write(example("lightgbm-none-whole").served)

@@ -14,7 +14,6 @@ from boostrank.export.target import ExportError, ServedModel, TargetSpec
 from boostrank.export.targets.search_plugins import dump
 
 _ID = re.compile("[a-z0-9]([a-z0-9_.-]{0,62}[a-z0-9])?")
-_MOST_BYTES = 100 * 2**20  # of a request, unless http.max_content_length says otherwise
 
 
 def write(model: ServedModel) -> bytes:
@@ -37,23 +36,18 @@ def write(model: ServedModel) -> bytes:
     ).encode()
     # Use the declared queries of features, or templates for the others.
     query = {"match": {"FIELD": "{{query}}"}}
-    templates = {
-        name: {"query_extractor": {"feature_name": name, "query": query}} for name in names
-    }
     queries = {
         name: feature for name, feature in model.declared.items() if "query_extractor" in feature
     }
-    extractors = [queries.get(name, templates[name]) for name in names]
+    extractors = [
+        queries.get(name, {"query_extractor": {"feature_name": name, "query": query}})
+        for name in names
+    ]
     document: Json = {"inference_config": {"learning_to_rank": {"feature_extractors": extractors}}}
     document["compressed_definition"] = base64.b64encode(
         gzip.compress(definition, mtime=0)
     ).decode()
     body = (json.dumps(document, indent=1) + "\n").encode()
-    if len(body) > _MOST_BYTES:
-        raise ExportError(
-            f"the file has {len(body):,} bytes, more than Elasticsearch's limit of {_MOST_BYTES:,}:"
-            " train fewer trees"
-        )
     if not queries:
         warn_user(
             f"the file has a template for each of {len(names)} features: replace FIELD, or the"
@@ -68,19 +62,18 @@ def _tree(root: Json) -> Json:
     unvisited, names = [root], dict[str, int]()
     nodes: list[Json] = []
     for node in unvisited:  # level by level, as `dump` numbers them
+        nodes.append({"node_index": node["nodeid"]})
         if "leaf" in node:
-            nodes.append({"node_index": node["nodeid"], "leaf_value": node["leaf"]})
+            nodes[-1]["leaf_value"] = node["leaf"]
             continue
-        split = {
+        nodes[-1] |= {
+            "decision_type": "lt",
             "split_feature": names.setdefault(node["split"], len(names)),
             "threshold": node["split_condition"],
-        }
-        children = {
             "left_child": node["yes"],
             "right_child": node["no"],
             "default_left": node["missing"] == node["yes"],
         }
-        nodes.append({"node_index": node["nodeid"], "decision_type": "lt", **split, **children})
         unvisited += node["children"]
     return {"feature_names": list(names), "tree_structure": nodes, "target_type": "regression"}
 
@@ -92,22 +85,15 @@ SPEC = TargetSpec(
     parse=lambda document, names: read(document),
     rules=RULES,
     proved_by="reading the file by the rules of Elasticsearch's TreeInferenceModel",
-    how=(
-        (
-            "features: the queries of {path}; a document that one does not match lacks that"
-            " feature, as NaN in training"
-        ),
-        (
-            "upload:   curl -XPUT http://HOST:9200/_ml/trained_models/{model} --data-binary @{path}"
-            " -H 'Content-type: application/json'"
-        ),
-        (
-            "query:    curl http://HOST:9200/INDEX/_search -H 'Content-type: application/json' -d"
-            ' \'{{"query": {{...}}, "rescore": {{"window_size": 1000, "learning_to_rank":'
-            ' {{"model_id": "{model}", "params": {{"query": "..."}}}}}}}}\'  # window_size: all'
-            " results, which get the model's scores"
-        ),
-    ),
+    how="""\
+features: the queries of {path}; a document that one does not match lacks that feature, as NaN \
+in training
+upload:   curl -XPUT http://HOST:9200/_ml/trained_models/{model} --data-binary @{path} -H \
+'Content-type: application/json'
+query:    curl http://HOST:9200/INDEX/_search -H 'Content-type: application/json' -d '{{"query": \
+{{...}}, "rescore": {{"window_size": 1000, "learning_to_rank": {{"model_id": "{model}", \
+"params": {{"query": "..."}}}}}}}}'  # window_size: all results, which get the model's scores
+""",
     finite=True,
     categories=False,
 )

@@ -34,33 +34,22 @@ def _weights(model: ServedModel, kind: str = "minmax") -> dict[str, float]:
     linear, names = model.linear, model.feature_names
     assert linear is not None
     # Only columns of this kind may weigh, and no weight may be negative.
-    column = re.compile(rf"{kind}\((.*)\|query\)")
-    score_of_column = {
-        column_number: match[1]
-        for column_number, name in enumerate(names)
-        if (match := column.fullmatch(name))
-    }
-    other_names = [
-        names[column_number]
-        for column_number in linear.used
-        if column_number not in score_of_column
-    ]
-    if other_names:
+    scores = [re.fullmatch(rf"{kind}\((.*)\|query\)", name) for name in names]
+    others = [names[i] for i in linear.used if scores[i] is None]
+    if others:
         raise ExportError(
-            f"hybrid search has no {quoted(other_names)}: train with --within-query {kind} --param"
+            f"hybrid search has no {quoted(others)}: train with --within-query {kind} --param"
             " scaling=scores"
         )
-    negative = [
-        names[column_number] for column_number in linear.used if linear.weights[column_number] < 0.0
-    ]
+    negative = [names[i] for i in linear.used if linear.weights[i] < 0.0]
     if negative or not linear.used.size:
         fault = f"a negative weight for {quoted(negative)}" if negative else "no weight above 0"
         raise ExportError(
             f"the model has {fault}, which hybrid search refuses: train with --param"
             " monotone_constraints=1,1 (one number per score)"
         )
-    shares = linear.weights / linear.weights.sum()
-    return {name: float(shares[column_number]) for column_number, name in score_of_column.items()}
+    shares = (linear.weights / linear.weights.sum()).tolist()
+    return {score[1]: share for score, share in zip(scores, shares, strict=True) if score}
 
 
 def _write_elastic(model: ServedModel) -> bytes:
@@ -127,13 +116,13 @@ ELASTIC = TargetSpec(
     read=_read_elastic,
     rules=_RULES,
     proved_by="reading the file by the rules of the linear retriever",
-    how=(
-        "queries:  replace the query of each retriever in {path} by the one that gave the score of"
-        " its _name",
-        "search:   curl http://HOST:9200/INDEX/_search --data-binary @{path} -H 'Content-type:"
-        " application/json'",
-        "scores are those of the model without its intercept, divided by the sum of the weights",
-    ),
+    how="""\
+queries:  replace the query of each retriever in {path} by the one that gave the score of its \
+_name
+search:   curl http://HOST:9200/INDEX/_search --data-binary @{path} -H 'Content-type: \
+application/json'
+scores are those of the model without its intercept, divided by the sum of the weights
+""",
     engine="linear",
     normalises=True,
     finite=True,
@@ -148,12 +137,12 @@ SPECS = (
         write=_write_opensearch,
         read=_read_opensearch,
         proved_by="reading the file by the rules of the normalization-processor",
-        how=(
-            "upload:   curl -XPUT http://HOST:9200/_search/pipeline/{model} --data-binary @{path}"
-            " -H 'Content-type: application/json'",
-            'query:    search_pipeline={model} with {{"query": {{"hybrid": {{"queries": ...}}}}}},'
-            " in the order of the description in {path}",
-            ELASTIC.how[2],
-        ),
+        how="""\
+upload:   curl -XPUT http://HOST:9200/_search/pipeline/{model} --data-binary @{path} -H \
+'Content-type: application/json'
+query:    search_pipeline={model} with {{"query": {{"hybrid": {{"queries": ...}}}}}}, in the order \
+of the description in {path}
+scores are those of the model without its intercept, divided by the sum of the weights
+""",
     ),
 )

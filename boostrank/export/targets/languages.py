@@ -124,9 +124,9 @@ class _Language:
 
     def read(self, body: bytes, feature_names: Sequence[str]) -> Score:
         text = body.decode()
-        names = "".join(_strings(text.rpartition("tables()")[0])).split("\n")
-        if self.arrays:
-            names = _strings(text.replace("\\077", "?"))
+        names = _strings(text.replace("\\077", "?"))
+        if not self.arrays:
+            names = "".join(_strings(text.rpartition("tables()")[0])).split("\n")
         if names != list(feature_names):
             raise ExportError("the file has different feature names")
         if not self.commands:  # Python
@@ -190,9 +190,8 @@ class _Language:
     def _template(self, name: str) -> str:
         return (_TEMPLATES / f"{name}.{self.ending}").read_text(encoding="utf-8")
 
-    def spec(self, name: str, title: str, *how: str, aliases: tuple[str, ...] = ()) -> TargetSpec:
+    def spec(self, name: str, title: str, how: str, aliases: tuple[str, ...] = ()) -> TargetSpec:
         programs = " and ".join(self.programs)
-        last_line = "Missing values are NaN; the value of a category is its code."
         trees = TargetSpec(
             name=name,
             title=f"{title} without dependencies",
@@ -202,7 +201,7 @@ class _Language:
                 programs if self.runs else f"reading the file's tables ({programs}: not installed)"
             )
             or "Python itself",
-            how=(how[0], how[1], how[2] if how[2:] else last_line),
+            how=f"{how}Missing values are NaN; the value of a category is its code.\n",
             rules=Rules(),
             exact=("lightgbm", "xgboost"),
             most_rows=50_000 if self.commands else 2_000,
@@ -300,40 +299,45 @@ SPECS = (
     _C.spec(
         "c",
         "a C file",
-        "Compile {file} into the program: cc -std=c99 -O2 -ffp-contract=off -c {path}",
-        "Its first lines show the functions to declare, for one row of doubles and for many.",
+        """\
+Compile {file} into the program: cc -std=c99 -O2 -ffp-contract=off -c {path}
+Its first lines show the functions to declare, for one row of doubles and for many.
+""",
     ),
     _GO.spec(
         "go",
         "a Go file",
-        "Copy {file} into a folder of its own: it is the package of the model's name (--name).",
-        "Score(row []float64) returns the score of a document; Features has the names of the values"
-        " of a row.",
+        """\
+Copy {file} into a folder of its own: it is the package of the model's name (--name).
+Score(row []float64) returns the score of a document; Features has the names of the values of a row.
+""",
     ),
     _JAVA.spec(
         "java",
         "a Java class",
-        "Copy {file} into the program. The class has the model's name, which must be that of the"
-        " file (--name).",
-        "score(double[] row) returns the score of a document; features() returns the names of the"
-        " values of a row.",
+        """\
+Copy {file} into the program. The class has the model's name, which must be that of the file \
+(--name).
+score(double[] row) returns the score of a document; features() returns the names of the values \
+of a row.
+""",
     ),
     _Language("mjs", "model.mjs", ("node proof.mjs",)).spec(
         "javascript",
         "a JavaScript module",
-        "Copy {file} into the program (Node wants .mjs): import {{ score, features }} from"
-        ' "./{file}"',
-        "score(row) returns the score of a document; `features` has the names of the values of a"
-        " row.",
+        """\
+Copy {file} into the program (Node wants .mjs): import {{ score, features }} from "./{file}"
+score(row) returns the score of a document; `features` has the names of the values of a row.
+""",
         aliases=("js",),
     ),
     _Language("python", arrays=True, comment="#").spec(
         "python",
         "a Python module",
-        "Copy {file} next to the program as NAME.py (letters, digits and _) and import it; it needs"
-        " only Python 3.",
-        "score([value of each of FEATURES]) returns the score of a document; None and NaN are"
-        " missing values.",
-        "score_named({{name: value}}) takes values by name; absent names are missing values.",
+        """\
+Copy {file} next to the program as NAME.py (letters, digits and _) and import it; it needs only \
+Python 3. score_named({{name: value}}) takes values by name.
+score([value of each of FEATURES]) returns the score of a document; None is missing, too.
+""",
     ),
 )

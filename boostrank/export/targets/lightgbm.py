@@ -75,15 +75,13 @@ SPEC = TargetSpec(
     write=_write,
     read=_read,
     proved_by=with_version("LightGBM", "lightgbm"),
-    how=(
-        (
-            "LightGBM opens {file} by itself: lightgbm.Booster(model_file={literal}).predict(rows,"
-            " raw_score=True)."
-        ),
-        "So do its C API (LGBM_BoosterCreateFromModelfile), Metarank and, without"
-        " zero_as_missing, treelite.",
-        "Pass values in the order of the model's features, as float64 or float32; NaN is missing.",
-    ),
+    how="""\
+LightGBM opens {file} by itself: lightgbm.Booster(model_file={literal}).predict(rows, \
+raw_score=True).
+So do its C API (LGBM_BoosterCreateFromModelfile), Metarank and, without zero_as_missing, \
+treelite.
+Pass values in the order of the model's features, as float64 or float32; NaN is missing.
+""",
     rules=Rules(),
     exact=("lightgbm",),
     engine="lightgbm",

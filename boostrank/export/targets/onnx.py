@@ -218,14 +218,9 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     def score(rows: Array) -> Array:
         with np.errstate(over="ignore"):
             float32_rows = np.ascontiguousarray(rows, dtype=np.float32)
-        batches = (
-            float32_rows[start : start + _TOGETHER]
-            for start in range(0, len(float32_rows), _TOGETHER)
-        )
-        scores = [
-            np.asarray(session.run([_OUTPUT], {_INPUT: batch})[0]).reshape(-1) for batch in batches
-        ]
-        return np.concatenate([np.zeros(0, np.float32), *scores])
+        batches = np.array_split(float32_rows, 1 + len(rows) // _TOGETHER)
+        scores = [np.ravel(session.run([_OUTPUT], {_INPUT: batch})[0]) for batch in batches]
+        return np.concatenate(scores)
 
     return score
 
@@ -236,17 +231,12 @@ _TREES = TargetSpec(
     write=_write,
     read=_read,
     proved_by=with_version("ONNX Runtime", "onnxruntime"),
-    how=(
-        (
-            "onnxruntime.InferenceSession({literal}).run(['variable'], {{'input': rows}})[0][:, 0]"
-            " are the scores."
-        ),
-        (
-            "rows is float32, [documents, features], in the order of `feature_names` in the file's"
-            " metadata."
-        ),
-        "Missing values are NaN.",
-    ),
+    how="""\
+onnxruntime.InferenceSession({literal}).run(['variable'], {{'input': rows}})[0][:, 0] are the \
+scores.
+rows is float32, [documents, features], in the order of `feature_names` in the file's metadata.
+Missing values are NaN.
+""",
     rules=Rules(gives=np.float32),
     extra="onnx",
 )

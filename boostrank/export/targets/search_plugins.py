@@ -23,19 +23,15 @@ from boostrank.export.target import (
     shortest,
 )
 
-_HOW = (
-    "features: a feature set with the model's names, in any order: POST _ltr/_featureset/SET",
-    (
-        "upload:   curl -XPOST http://HOST:9200/_ltr/_featureset/SET/_createmodel --data-binary"
-        " @{path} -H 'Content-type: application/json'"
-    ),
-    (
-        "query:    curl http://HOST:9200/INDEX/_search -H 'Content-type: application/json' -d"
-        ' \'{{"query": {{...}}, "rescore": {{"window_size": 1000, "query": {{"query_weight": 0,'
-        ' "rescore_query_weight": 1, "rescore_query": {{"sltr": {{"model": "{model}", "params":'
-        " {{...}}}}}}}}}}}}'  # window_size: all results"
-    ),
-)
+_HOW = """\
+features: a feature set with the model's names, in any order: POST _ltr/_featureset/SET
+upload:   curl -XPOST http://HOST:9200/_ltr/_featureset/SET/_createmodel --data-binary @{path} \
+-H 'Content-type: application/json'
+query:    curl http://HOST:9200/INDEX/_search -H 'Content-type: application/json' -d '{{"query": \
+{{...}}, "rescore": {{"window_size": 1000, "query": {{"query_weight": 0, "rescore_query_weight": \
+1, "rescore_query": {{"sltr": {{"model": "{model}", "params": {{...}}}}}}}}}}}}'  # window_size: \
+all results
+"""
 
 
 def dump(model: ServedModel, exact_text: bool = False) -> list[Json]:

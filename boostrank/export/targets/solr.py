@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -90,13 +91,12 @@ def _before_slack(forest: Forest) -> Float32Array:
     cut = cuts(forest)
     rounded = (cut.astype(np.float64) - float(SLACK)).astype(np.float32)
     with np.errstate(over="ignore"):
-        next_below = np.nextafter(rounded, -np.inf)
-        higher = np.nextafter(rounded, np.inf)
-        up, down = higher, next_below
-        for candidate in (rounded, next_below):
-            up = np.where(candidate + SLACK >= cut, candidate, up)
+        lower = up = np.nextafter(rounded, -np.inf)
+        higher = down = np.nextafter(rounded, np.inf)
         for candidate in (rounded, higher):
-            down = np.where(candidate + SLACK <= cut, candidate, down)
+            up = np.where(up + SLACK >= cut, up, candidate)
+        for candidate in (rounded, lower):
+            down = np.where(down + SLACK <= cut, down, candidate)
         stored = np.where(np.abs(cut) < _ZERO, down, up)
     # Adjacent thresholds of a feature that differ in the model and are equal in Solr.
     order = np.lexsort((cut, forest.feature))
@@ -132,22 +132,17 @@ _TREES = TargetSpec(
     one_store=True,
     unset=0.0,
     default='"defaultValue": "{value}" in its "params"',
-    how=(
-        (
-            'features: in the feature store under the names in {path}, each with "params":'
-            ' {{"defaultValue": "NaN"}}; without it missing values are 0'
-        ),
-        (
-            "upload:   curl -XPUT http://HOST:8983/solr/COLLECTION/schema/model-store --data-binary"
-            " @{path} -H 'Content-type: application/json'"
-        ),
-        (
-            "query:    curl http://HOST:8983/solr/COLLECTION/query --data-urlencode 'q=...' -d"
-            " 'fl=id,score,[features]' --data-urlencode 'rq={{!ltr model=\"{model}\""
-            " reRankDocs=1000}}'  # reRankDocs: all results, which get the model's scores"
-        ),
-    ),
+    how="""\
+features: in the feature store under the names in {path}, each with "params": {{"defaultValue": \
+"NaN"}}; without it missing values are 0
+upload:   curl -XPUT http://HOST:8983/solr/COLLECTION/schema/model-store --data-binary @{path} \
+-H 'Content-type: application/json'
+query:    curl http://HOST:8983/solr/COLLECTION/query --data-urlencode 'q=...' -d \
+'fl=id,score,[features]' --data-urlencode 'rq={{!ltr model="{model}" reRankDocs=1000}}'  # \
+reRankDocs: all results, which get the model's scores
+""",
 )
+_DEFAULTS = 'with the "defaultValue" above in their params if documents lack them'
 SPEC = replace(
     _TREES,
     linear=replace(
@@ -159,10 +154,6 @@ SPEC = replace(
         proved_by="reading the file by the rules of Solr 9's LinearModel",
         resolution=None,
         finite=True,
-        how=(
-            'features: in the feature store under the names in {path}, with the "defaultValue"'
-            " above in their params if documents lack them",
-            *_TREES.how[1:],
-        ),
+        how=re.sub("each with .* values are 0", _DEFAULTS, _TREES.how),
     ),
 )

@@ -242,17 +242,11 @@ _TREES = TargetSpec(
     write=_write,
     read=_read,
     proved_by=f"SQLite {sqlite3.sqlite_version}",
-    how=(
-        (
-            "Set the table name in the last line of {file}; it needs one DOUBLE PRECISION column"
-            " per feature."
-        ),
-        (
-            "Run it, or create a view from it: each row gets a score. NULL is a missing value, NaN"
-            " is not."
-        ),
-        "It runs in SQLite and DuckDB; DuckDB takes minutes to plan hundreds of large trees.",
-    ),
+    how="""\
+Set the table name in the last line of {file}; it needs one DOUBLE PRECISION column per feature.
+Run it, or create a view from it: each row gets a score. NULL is a missing value, NaN is not.
+It runs in SQLite and DuckDB; DuckDB takes minutes to plan hundreds of large trees.
+""",
     rules=Rules(gives=np.float32),
     most_rows=2_000,
     most_trees=_MOST_TREES,

@@ -1,6 +1,4 @@
-"""vespa: Vespa 8, as XGBoost's JSON dump, or as a ranking expression for linear models.
-vespa-lightgbm: Vespa 8, as LightGBM's JSON, which holds categories.
-"""
+"""vespa: Vespa 8, as XGBoost's JSON dump, or as a ranking expression for linear models."""
 
 from __future__ import annotations
 
@@ -8,31 +6,15 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from boostrank.core.text import count_of
-from boostrank.core.types import Json
-from boostrank.engines.served import lightgbm_dump
 from boostrank.engines.served.linear import LinearScore
 from boostrank.engines.served.rules import Rules
 from boostrank.engines.served.search_plugins import read_roots
-from boostrank.export.target import (
-    ExportError,
-    Score,
-    ServedModel,
-    TargetSpec,
-    above,
-    cuts,
-    exactly,
-    missing_goes_left,
-    nested,
-)
+from boostrank.export.target import Score, ServedModel, TargetSpec
 from boostrank.export.targets.search_plugins import dump
-from boostrank.kernels.forest import LISTED_RIGHT
 
-_MOST_CATEGORIES = 2**20
 # Rank features in a ranking expression: `attribute(price)`, `fieldMatch(title).completeness`, `f1`.
 _FEATURE = re.compile(
     r"[A-Za-z_@][A-Za-z0-9_@$]*(\([A-Za-z0-9_@$.]+(,[A-Za-z0-9_@$.]+)*\)(\.[A-Za-z0-9_@$.]+)?)?"
@@ -48,15 +30,11 @@ _FUNCTION = re.compile(rf"({'|'.join(_FUNCTIONS.split())}|a?(cos|sin|tan)|(cos|s
 
 
 def _name_fault(names: Sequence[str]) -> str | None:
-    unfit_names = [
-        name for name in names if not _FEATURE.fullmatch(name) or _FUNCTION.fullmatch(name)
-    ]
     fault = "is not a rank feature of Vespa, such as attribute(price) or bm25(title)"
-    return (
-        f"{unfit_names[0]!r} {fault} ({count_of(len(unfit_names), 'such name')})"
-        if unfit_names
-        else None
-    )
+    for name in names:
+        if not _FEATURE.fullmatch(name) or _FUNCTION.fullmatch(name):
+            return f"{name!r} {fault}"
+    return None
 
 
 def _write(model: ServedModel) -> bytes:
@@ -64,55 +42,6 @@ def _write(model: ServedModel) -> bytes:
     large models.
     """
     return (json.dumps(dump(model, exact_text=True), indent=0) + "\n").encode()
-
-
-def _write_lightgbm(model: ServedModel) -> bytes:
-    """Write LightGBM's dump in float32 numbers, with the next larger thresholds, because Vespa
-    compares with `<`.
-    """
-    forest = model.trees.forest
-    conditions, left = above(cuts(forest)), missing_goes_left(forest).tolist()
-    listed_right = (forest.kind & LISTED_RIGHT) != 0
-    categorical = np.unique(forest.feature[forest.categorical])
-
-    def node(index: int, yes: Any, no: Any) -> Json:
-        test: float | str = exactly(conditions[index])
-        kind, goes_left = "<=", left[index]
-        if forest.categorical[index]:
-            codes = forest.categories(int(forest.threshold[index]))
-            test, kind = "||".join(map(str, codes.tolist())), "=="
-            if listed_right[index]:
-                yes, no, goes_left = no, yes, not goes_left
-        return {
-            "split_feature": int(forest.feature[index]),
-            "threshold": test,
-            "decision_type": kind,
-            "default_left": goes_left,
-            "left_child": yes,
-            "right_child": no,
-        }
-
-    trees = nested(forest, lambda value: {"leaf_value": exactly(value)}, node, model.trees.base)
-    count = 32 * int(np.diff(forest.set_ptr).max(initial=0))
-    if count > _MOST_CATEGORIES:
-        raise ExportError(
-            f"a categorical split has {count:,} categories, more than the maximum of"
-            f" {_MOST_CATEGORIES:,}: train with fewer categories, or choose another target"
-        )
-    codes = list(range(count))
-    # Codes are their own names, up to the highest one.
-    document = {
-        "name": "tree",
-        "version": "v4",
-        "objective": "lambdarank",
-        "feature_names": list(model.feature_names),
-        "feature_infos": {
-            model.feature_names[column]: {"values": codes} for column in categorical.tolist()
-        },
-        "pandas_categorical": [codes] * categorical.size,
-        "tree_info": [{"tree_index": i, "tree_structure": tree} for i, tree in enumerate(trees)],
-    }
-    return (json.dumps(document, separators=(",", ":")) + "\n").encode()
 
 
 def _write_linear(model: ServedModel) -> bytes:
@@ -139,33 +68,26 @@ def _read_linear(body: bytes, names: Sequence[str]) -> Score:
     return lambda rows: linear.score(rows, Rules())
 
 
-VESPA = TargetSpec(
+_TREES = TargetSpec(
     name="vespa",
     title="Vespa 8, as XGBoost's JSON",
     write=_write,
     parse=read_roots,
     rules=Rules(strict=True, leaves=np.float32, equal_categories=True),
     proved_by="reading the file by the rules of Vespa's XGBoostParser",
-    how=(
-        (
-            "file:     {file}, whose name must end in .json, into models/ of the application"
-            " package; then `vespa deploy`"
-        ),
-        (
-            'profile:  first-phase {{ expression: xgboost("{file}") }}, or in second-phase or a'
-            " function"
-        ),
-        (
-            "features: named as in the rank profile; absent values are missing for attribute() and"
-            " 0 for query()"
-        ),
-    ),
+    how="""\
+file:     {file}, whose name must end in .json, into models/ of the application package; then \
+`vespa deploy`
+profile:  first-phase {{ expression: xgboost("{file}") }}, or in second-phase or a function
+features: named as in the rank profile; absent values are missing for attribute() and 0 for \
+query()
+""",
     finite=True,
     categories=False,
     name_fault=_name_fault,
 )
 _LINEAR = replace(
-    VESPA,
+    _TREES,
     title="Vespa 8, as a ranking expression",
     write=_write_linear,
     read=_read_linear,
@@ -173,30 +95,11 @@ _LINEAR = replace(
     engine="linear",
     rules=Rules(),
     proved_by="reading the file by the rules of Vespa's ranking expressions",
-    how=(
-        "file:     {file}, whose name must end in .expression, into the folder of the schema; then"
-        " `vespa deploy`",
-        "profile:  first-phase {{ expression: file:{file} }}, or in second-phase or a function",
-        VESPA.how[2],
-    ),
+    how="""\
+file:     {file}, whose name must end in .expression, into the folder of the schema; then \
+`vespa deploy`
+profile:  first-phase {{ expression: file:{file} }}, or in second-phase or a function
+features: named as in the rank profile; absent values are missing for attribute() and 0 for query()
+""",
 )
-SPECS = (
-    replace(VESPA, linear=_LINEAR),
-    replace(
-        VESPA,
-        name="vespa-lightgbm",
-        title="Vespa 8, as LightGBM's JSON",
-        write=_write_lightgbm,
-        parse=lambda document, names: lightgbm_dump.read(document),
-        proved_by="reading the file by the rules of Vespa's LightGBMParser",
-        how=(
-            VESPA.how[0],
-            (
-                'profile:  first-phase {{ expression: lightgbm("{file}") }}, or in second-phase or'
-                " a function"
-            ),
-            VESPA.how[2],
-        ),
-        categories=True,
-    ),
-)
+SPEC = replace(_TREES, linear=_LINEAR)

@@ -35,7 +35,6 @@ FEW = [
 BASES = {
     "train": ["train.txt", "--model", "out.txt", *FEW],
     "study average": ["model.txt", "model.txt", "--model", "out.txt"],
-    "plan": ["train.txt"],
     "export": ["model.txt", "train.txt", "--to", "lightgbm", "-o", "out.txt"],
     "predict": ["model.txt", "train.txt"],
     "calibrate": ["model.txt", "train.txt", "-o", "out.txt"],
@@ -147,7 +146,7 @@ def options_of(name: str) -> list[click.Option]:
 
 @st.composite
 def _drawn(draw: Any) -> dict[str, Any]:
-    name = draw(st.sampled_from([*BASES, "train", "train", "plan"]))
+    name = draw(st.sampled_from([*BASES, "train", "train"]))
     arguments = list(BASES[name])
     for _ in range(draw(st.integers(1, 3))):
         option = draw(

@@ -73,9 +73,8 @@ def _drawn(draw: Any) -> dict[str, Any]:
     for name in draw(st.lists(st.sampled_from(["set", "param", "x"]), max_size=2, unique=True)):
         lines += [f"[{name}]", *draw(st.lists(_table, max_size=2))]
     body = "\n".join([*lines, ""]).encode()
-    command = draw(st.sampled_from(["train", "train", "plan"]))
     return {
-        "command": command,
+        "command": "train",
         "body": draw(damaged(body)) if draw(st.integers(0, 4)) == 0 else body,
     }
 
