@@ -347,9 +347,7 @@ def permute_within(
 _TOGETHER = 64
 _SIZE, _INFINITY, _SIGN = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000), np.uint32(0x80000000)
 _LEAST, _MOST, _ONES = np.uint32(0), np.uint32(0xFFFFFFFF), np.uint64(0xFFFFFFFF)
-_BLOCK = 16  # pieces of a start that are skipped together
-_NONE, _ONE, _TWO, _THREE = np.uint32(0), np.uint32(1), np.uint32(2), np.uint32(3)
-_FOUR, _SEVEN, _EIGHT, _BLOCKS = np.uint32(4), np.uint32(7), np.uint32(8), np.uint32(_BLOCK)
+_NONE, _ONE = np.uint32(0), np.uint32(1)
 _NEXT, _HALF = np.uint64(1), np.uint64(32)
 
 
@@ -379,7 +377,7 @@ class Scorer:
     """
 
     def __init__(self, forest: Forest, *, double: bool) -> None:
-        start, nothing = forest.start, np.zeros(0)
+        start = forest.start or Curves.from_pairs([])
         if forest.categorical.any():
             raise ValueError("a split by categories")
         self._zero_bits, self._score, real = 0, _score_single, np.float32
@@ -400,17 +398,20 @@ class Scorer:
         self._depth = _measure_depths(left, trees)
         # A view of a column: its values in order, with missing values below or above all others.
         kind = forest.kind.astype(np.int64) & (NAN_LEFT | ZERO_IS_MISSING)
-        started = nothing.astype(np.int64) if start is None else start.feature
-        self.columns: Int64Array = np.unique(np.concatenate([forest.feature, started]))
+        self.columns: Int64Array = np.unique(np.concatenate([forest.feature, start.feature]))
         of_nodes = 4 * np.searchsorted(self.columns, forest.feature) + kind
-        of_start = 4 * np.searchsorted(self.columns, started) + NAN_LEFT
+        of_start = 4 * np.searchsorted(self.columns, start.feature) + NAN_LEFT
         views = np.unique(np.concatenate([of_nodes, of_start]))
         self._column, self._kind = (views // 4).astype(np.int32), (views % 4).astype(np.int32)
         self._nodes = np.zeros((child.size, 2), np.uint64)
         self._nodes[:, 0] = bound.astype(np.uint64) << _HALF | left.astype(np.uint64)
         self._nodes[inner, 1] = _TOGETHER * np.searchsorted(views, of_nodes)[node]
         self._start_view = np.searchsorted(views, of_start).astype(np.int32)
-        self._ptr, self._end, self._level = _split_in_blocks(start, real)
+        # The first piece of each function of a start is for missing values and -infinity.
+        first, missing = start.ptr[:-1], _order_bits(np.array([-np.inf], np.float32))
+        self._ptr = start.ptr + np.arange(start.ptr.size)
+        self._end = np.insert(_order_bits(rounded_down(start.bounds)), first, missing)
+        self._level = np.insert(start.constant, first, start.missing).astype(real)
 
     def scores(self, rows: Float32Array) -> Float64Array:
         """Return the scores, float64[n], of rows float32[n, c], C order, NaN where missing."""
@@ -430,23 +431,6 @@ class Scorer:
             out,
         )
         return out
-
-
-def _split_in_blocks(start: Curves | None, real: type) -> tuple[Int64Array, UInt32Array, Reals]:
-    """Return the pieces of a start in whole blocks: starts of the functions, ends of the pieces,
-    and levels.
-
-    The first piece of a function is for missing values and -infinity.
-    """
-    if start is None:
-        return np.zeros(1, np.int64), np.zeros(0, np.uint32), np.zeros(0, real)
-    sizes = np.diff(start.ptr)
-    ptr = np.concatenate([[0], np.cumsum((sizes + _BLOCK) // _BLOCK * _BLOCK)])
-    slots = np.arange(start.bounds.size) + np.repeat(ptr[:-1] + 1 - start.ptr[:-1], sizes)
-    end, level = np.full(ptr[-1], _MOST), np.zeros(ptr[-1], real)
-    end[ptr[:-1]], level[ptr[:-1]] = _order_bits(np.array([-np.inf], np.float32)), start.missing
-    end[slots], level[slots] = _order_bits(rounded_down(start.bounds)), start.constant
-    return ptr, end, level
 
 
 def _measure_depths(left: Int64Array, trees: int) -> Int64Array:
@@ -480,8 +464,8 @@ def _score_in(
     Args:
         column, kind: column of each view, and its bits of `Forest.kind`.
         zero_bits: bits of the largest number that counts as 0.
-        start_view, ptr, end, level: view of each function of a start, and the function's pieces in
-            blocks.
+        start_view, ptr, end, level: view of each function of a start, and the function's pieces,
+            whose first is for missing values.
         nodes: two numbers per node or leaf: the bound, above the bits of the left child, which the
             right child follows; and the start of the values of its view.
         value: value of each leaf; 0 at nodes.
@@ -505,20 +489,19 @@ def _score_in(
                 size, order = raw[i] & _SIZE, raw[i] | _SIGN if raw[i] < _SIGN else ~raw[i]
                 values[i] = zero if size <= largest_zero else absent if size > _INFINITY else order
         total[:] = 0.0
-        # Add the steps of a start: skip whole blocks, then search within one.
+        # Add the steps of a start, by a binary search in all rows at once.
         for j in range(start_view.size):
             values = x[start_view[j] * _TOGETHER : (start_view[j] + 1) * _TOGETHER]
             piece[:] = ptr[j]
-            for last in range(ptr[j] + _BLOCK - 1, ptr[j + 1], _BLOCK):
+            left = np.uint32(ptr[j + 1] - ptr[j] - 1)
+            while left > 0:
+                half = np.uint32((left + _ONE) >> _ONE)
+                before = np.uint32(half - _ONE)
                 for i in range(_TOGETHER):
-                    piece[i] += _BLOCKS if end[last] < values[i] else _NONE
+                    piece[i] += half if end[piece[i] + before] < values[i] else _NONE
+                left = np.uint32(left - half)
             for i in range(_TOGETHER):
-                slot, number = piece[i], values[i]
-                slot += _EIGHT if end[slot + _SEVEN] < number else _NONE
-                slot += _FOUR if end[slot + _THREE] < number else _NONE
-                slot += _TWO if end[slot + _ONE] < number else _NONE
-                slot += _ONE if end[slot] < number else _NONE
-                total[i] += level[slot]
+                total[i] += level[piece[i]]
         # Descend each tree with all documents together, and add the leaves.
         for tree in range(depth.size):
             position[:] = tree
