@@ -48,7 +48,6 @@ from boostrank.kernels.expsum import (
     SIGMOID,
     SOFTPLUS,
     SUMS,
-    add_curve,
     add_sums,
     decays,
     group_by_gain,
@@ -122,10 +121,10 @@ def kernel(
     if every_pair and not pair_by_pair(sums, n):
         for pos in range(n):
             g[pos] *= discounts[pos]
-        _every_pair(sums, s, g, pairs.alpha, grad, hess, scratch)
+        _every_pair(s, g, pairs.alpha, grad, hess, scratch)
         if not params.with_loss:
             return 0.0
-        return bounded(_loss_of_every_pair(sums, s, g, pairs.alpha, scratch))
+        return bounded(_loss_of_every_pair(s, g, pairs.alpha, scratch))
     # Long lists of few grades: distant pairs by sums, neighbouring tiles pair by pair.
     tile, loss, grade = n, 0.0, scratch.grade
     if sums != DIRECT and n >= _SHORT:
@@ -135,7 +134,7 @@ def kernel(
             for pos in range(n):
                 grade_gains[grade[pos]] = g[pos]
             far = RankedList(s, g, discounts, grade, grade_gains)
-            loss = add_far_pairs(sums, far, pairs, blend, params.with_loss, grad, hess)
+            loss = add_far_pairs(far, pairs, blend, params.with_loss, grad, hess)
     ranked = RankedList(s, g, discounts, grade, scratch.ones)
     _weighted_pairs(ranked, drops, pairs, tile, grad, hess, scratch.z)
     if params.with_loss:
@@ -232,14 +231,14 @@ def _loss_of_pairs(
 
 @inline
 def _loss_of_every_pair(
-    sums: int, s: Float64Array, weight: Float64Array, alpha: float, scratch: Scratch
+    s: Float64Array, weight: Float64Array, alpha: float, scratch: Scratch
 ) -> float:
     """Return the loss of the pairs that `_every_pair` adds."""
     n, steps, ones, losses = s.shape[0], scratch.z, scratch.ones, scratch.sums
     ones[:] = 1.0
     losses[:] = 0.0
     decays(s, alpha, steps)
-    add_curve(sums, SOFTPLUS, steps, ones, 1.0, 1.0, losses, scratch.state)
+    add_sums(steps, ones, SOFTPLUS, 1.0, 1.0, losses, scratch.state)
     loss, apart = weight[0] * losses[0], 0.0
     for i in range(1, n):
         # A pair that i should win costs u more: sum the distances to all documents above.
@@ -250,7 +249,6 @@ def _loss_of_every_pair(
 
 @inline
 def _every_pair(
-    sums: int,
     s: Float64Array,
     weight: Float64Array,
     alpha: float,
@@ -269,7 +267,7 @@ def _every_pair(
     decays(s, alpha, steps)
     for weighted in (False, True):
         weights, slopes = (weight, grad) if weighted else (ones, totals)
-        add_curve(sums, SIGMOID, steps, weights, 1.0, -1.0, slopes, state)
+        add_sums(steps, weights, SIGMOID, 1.0, -1.0, slopes, state)
     below = 0.0
     for i in range(n - 1, -1, -1):
         grad[i] = alpha * (grad[i] + weight[i] * (totals[i] - i) + below)

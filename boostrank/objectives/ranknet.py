@@ -27,13 +27,13 @@ from boostrank.kernels.expsum import (
     SLOPE,
     SOFTPLUS,
     SUMS,
-    Curve,
-    add_curve,
+    add_sums,
     add_wrong_pairs,
     cut_between_grades,
     decays,
     group_by_gain,
 )
+from boostrank.kernels.intrinsics import Coefficients
 from boostrank.kernels.jit import inline, inline_sums
 from boostrank.kernels.objective import (
     ObjectiveSpec,
@@ -66,7 +66,7 @@ def kernel(
     s, g, alpha = query.scores, query.gains, 1.0 / params.sigma
     if pair_by_pair(params.sums, s.size):
         return _logistic_pairs(s, g, alpha, grad, hess, scratch.steps)
-    return _logistic_sums(params.sums, s, g, alpha, grad, hess, scratch)
+    return _logistic_sums(s, g, alpha, grad, hess, scratch)
 
 
 @inline_sums
@@ -115,7 +115,6 @@ def _logistic_pairs(
 
 @inline
 def _logistic_sums(
-    sums: int,
     s: Float64Array,
     g: Float64Array,
     alpha: float,
@@ -151,32 +150,32 @@ def _logistic_sums(
     loss *= 2.0  # the other sums count each pair at both ends
 
     # Gradient.
-    _sum_curves(sums, SIGMOID, -1.0, scratch)
+    _sum_curves(SIGMOID, -1.0, scratch)
     for k in range(n):
         i = member[k]
         grad[i] = -alpha * (all_sums[i] - equal_sums[k] + wrong_count[i])
 
     # Curvature.
-    _sum_curves(sums, SLOPE, 1.0, scratch)
+    _sum_curves(SLOPE, 1.0, scratch)
     for k in range(n):
         i = member[k]
         hess[i] = alpha * alpha * max(all_sums[i] - equal_sums[k], 0.0)
 
     # Loss.
-    _sum_curves(sums, SOFTPLUS, 1.0, scratch)
+    _sum_curves(SOFTPLUS, 1.0, scratch)
     for i in range(n):
         loss += all_sums[i] - equal_sums[i]
     return bounded(0.5 * loss)
 
 
 @inline
-def _sum_curves(sums: int, curve: Curve, above: float, scratch: Scratch) -> None:
+def _sum_curves(curve: Coefficients, above: float, scratch: Scratch) -> None:
     """Sum a curve over all other documents, and over those of equal gain."""
     all_sums, equal_sums, ones = scratch.all_sums, scratch.equal_sums, scratch.ones
     all_sums[:] = 0.0
     equal_sums[:] = 0.0
-    add_curve(sums, curve, scratch.steps, ones, above, 1.0, all_sums, scratch.state)
-    add_curve(sums, curve, scratch.group_steps, ones, above, 1.0, equal_sums, scratch.state)
+    add_sums(scratch.steps, ones, curve, above, 1.0, all_sums, scratch.state)
+    add_sums(scratch.group_steps, ones, curve, above, 1.0, equal_sums, scratch.state)
 
 
 SPEC = ObjectiveSpec(

@@ -30,11 +30,11 @@ proxy. For the other metrics D_j is dJ/dc_j, l replaces g, and c gbar. In a quer
 eight distinct gains, |g - gbar| is interpolated between eight of them. The result is never smaller,
 and equal unless g and gbar lie between the same two.
 
-Cost: near-linear in n for any sigma, by the lattice of `kernels.gauss`, which fast and exact `sums`
-share, once more for map, mrr and err; runs of documents with few neighbours go pair by pair. n k
-with sums="direct", n^2 without k. Largest relative difference from pairs: 2e-11 for lists of up to
-4,000 documents, 3e-10 at worst for 20,000 (10,000 in a chain of gaps about as wide as the
-neighbourhood, and a cluster of 10,000 among them).
+Cost: near-linear in n for any sigma, by the lattice of `kernels.gauss`, once more for map, mrr and
+err; runs of documents with few neighbours go pair by pair. n k with sums="direct", n^2 without k.
+Largest relative difference from pairs: 2e-11 for lists of up to 4,000 documents, 3e-10 at worst for
+20,000 (10,000 in a chain of gaps about as wide as the neighbourhood, and a cluster of 10,000 among
+them).
 
 Example:
 

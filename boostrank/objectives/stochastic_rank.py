@@ -22,7 +22,7 @@ only j's own noise is (the same at sigma 1); no Langevin noise and no shrinkage 
 the paper's proof of global convergence needs. Defaults are CatBoost's.
 
 Hessian: 1, plain gradient steps, as in CatBoost. Cost of a draw: near-linear in n, see
-`kernels.gauss`, where fast and exact sums are the same; n min(n, k) exponentials with a small k, in
+`kernels.gauss`; n min(n, k) exponentials with a small k, in
 short lists and with sums="direct".
 
 Example:
