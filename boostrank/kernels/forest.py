@@ -15,8 +15,8 @@ values of a start are integers too.
 float64 for LightGBM and in float32 for XGBoost. 64 documents descend a tree together, without
 branches (a leaf leads to itself), so memory accesses overlap, and all data that a step needs of a
 node are adjacent. Numbers are compared as integers in the same order. A missing value becomes the
-smallest or the largest integer, whichever leads in its direction. A binary search over the bounds
-finds the step of a start.
+smallest or the largest integer, whichever leads in its direction. A search over the bounds,
+in blocks, finds the step of a start.
 """
 
 from __future__ import annotations
@@ -347,7 +347,9 @@ def permute_within(
 _TOGETHER = 64
 _SIZE, _INFINITY, _SIGN = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000), np.uint32(0x80000000)
 _LEAST, _MOST, _ONES = np.uint32(0), np.uint32(0xFFFFFFFF), np.uint64(0xFFFFFFFF)
-_NONE, _ONE = np.uint32(0), np.uint32(1)
+_BLOCK = 16  # pieces of a start that are skipped together
+_NONE, _ONE, _BLOCKS = np.uint32(0), np.uint32(1), np.uint32(_BLOCK)
+_HALVES = np.array([8, 4, 2, 1], np.uint32)
 _NEXT, _HALF = np.uint64(1), np.uint64(32)
 
 
@@ -407,11 +409,7 @@ class Scorer:
         self._nodes[:, 0] = bound.astype(np.uint64) << _HALF | left.astype(np.uint64)
         self._nodes[inner, 1] = _TOGETHER * np.searchsorted(views, of_nodes)[node]
         self._start_view = np.searchsorted(views, of_start).astype(np.int32)
-        # The first piece of each function of a start is for missing values and -infinity.
-        first, missing = start.ptr[:-1], _order_bits(np.array([-np.inf], np.float32))
-        self._ptr = start.ptr + np.arange(start.ptr.size)
-        self._end = np.insert(_order_bits(rounded_down(start.bounds)), first, missing)
-        self._level = np.insert(start.constant, first, start.missing).astype(real)
+        self._ptr, self._end, self._level = _split_in_blocks(start, real)
 
     def scores(self, rows: Float32Array) -> Float64Array:
         """Return the scores, float64[n], of rows float32[n, c], C order, NaN where missing."""
@@ -431,6 +429,21 @@ class Scorer:
             out,
         )
         return out
+
+
+def _split_in_blocks(start: Curves, real: type) -> tuple[Int64Array, UInt32Array, Reals]:
+    """Return the pieces of a start in whole blocks: starts of the functions, ends of the pieces,
+    and levels.
+
+    The first piece of a function is for missing values and -infinity.
+    """
+    sizes = np.diff(start.ptr)
+    ptr = np.concatenate([[0], np.cumsum((sizes + _BLOCK) // _BLOCK * _BLOCK)])
+    slots = np.arange(start.bounds.size) + np.repeat(ptr[:-1] + 1 - start.ptr[:-1], sizes)
+    end, level = np.full(ptr[-1], _MOST), np.zeros(ptr[-1], real)
+    end[ptr[:-1]], level[ptr[:-1]] = _order_bits(np.array([-np.inf], np.float32)), start.missing
+    end[slots], level[slots] = _order_bits(rounded_down(start.bounds)), start.constant
+    return ptr, end, level
 
 
 def _measure_depths(left: Int64Array, trees: int) -> Int64Array:
@@ -464,8 +477,8 @@ def _score_in(
     Args:
         column, kind: column of each view, and its bits of `Forest.kind`.
         zero_bits: bits of the largest number that counts as 0.
-        start_view, ptr, end, level: view of each function of a start, and the function's pieces,
-            whose first is for missing values.
+        start_view, ptr, end, level: view of each function of a start, and the function's pieces in
+            blocks.
         nodes: two numbers per node or leaf: the bound, above the bits of the left child, which the
             right child follows; and the start of the values of its view.
         value: value of each leaf; 0 at nodes.
@@ -489,17 +502,17 @@ def _score_in(
                 size, order = raw[i] & _SIZE, raw[i] | _SIGN if raw[i] < _SIGN else ~raw[i]
                 values[i] = zero if size <= largest_zero else absent if size > _INFINITY else order
         total[:] = 0.0
-        # Add the steps of a start, by a binary search in all rows at once.
+        # Add the steps of a start: skip whole blocks, then search within one by halving.
         for j in range(start_view.size):
             values = x[start_view[j] * _TOGETHER : (start_view[j] + 1) * _TOGETHER]
             piece[:] = ptr[j]
-            left = np.uint32(ptr[j + 1] - ptr[j] - 1)
-            while left > 0:
-                half = np.uint32((left + _ONE) >> _ONE)
+            for last in range(ptr[j] + _BLOCK - 1, ptr[j + 1], _BLOCK):
+                for i in range(_TOGETHER):
+                    piece[i] += _BLOCKS if end[last] < values[i] else _NONE
+            for half in _HALVES:
                 before = np.uint32(half - _ONE)
                 for i in range(_TOGETHER):
                     piece[i] += half if end[piece[i] + before] < values[i] else _NONE
-                left = np.uint32(left - half)
             for i in range(_TOGETHER):
                 total[i] += level[piece[i]]
         # Descend each tree with all documents together, and add the leaves.

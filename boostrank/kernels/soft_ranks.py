@@ -70,6 +70,10 @@ SHARES = TABLES["discount shares"]
 """1 - z_l."""
 WAVES = TABLES["waves"]
 """Damping and frequency of each wave, the real and imaginary parts of e, float64[2, waves]."""
+WAVE_COUNTS = np.full(NODES.size, WAVES.shape[1])
+"""The number of waves of each sum of powers. Loops of a length known to the compiler are unrolled,
+and then do not use SIMD.
+"""
 CURVES = TABLES["curves"]
 """The coefficients of exp(-e |u|), real then imaginary, float64[discounts, sides, rows of curves,
 2 waves].
@@ -343,9 +347,9 @@ def evaluate_sweeps(
     score.
     """
     s, gains, scale = contests.scores, contests.gains, contests.scale
-    n, half = s.shape[0], WAVES.shape[1]
+    n, length_class = s.shape[0], find_length_class(s.shape[0])
+    half = WAVE_COUNTS[length_class]
     width = 2 * half
-    length_class = find_length_class(n)
     table = CURVES[length_class]
     first_row, stop_row = find_rows(contests.model, contests.blend, length_class)
     sums, sum_slopes, decay = work[_SUMS], work[_SUM_SLOPES], work[_DECAY, :width]
@@ -411,7 +415,7 @@ def _write_decays(gap: float, decay: Float64Array) -> None:
 
     Neighbours are mostly so close that nothing is squared. Every inner loop uses SIMD.
     """
-    half = WAVES.shape[1]
+    half = decay.shape[0] // 2
     if gap >= _FARTHEST:
         decay[:] = 0.0
         return
