@@ -69,7 +69,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import dedent
 from types import FunctionType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -100,18 +100,10 @@ ARRAYS = (
 """The arguments with which the driver calls a kernel."""
 
 
-class Params(Protocol):
-    """The values of the declared parameters in one round, which a kernel reads by name."""
-
-    def __getattr__(self, name: str, /) -> Any:
-        """Return a number, an integer or a bool."""
-
-
-class Scratch(Protocol):
-    """The declared scratch rows of one query, which a kernel reads by name."""
-
-    def __getattr__(self, name: str, /) -> Any:
-        """Return float64[n] or int64[n], of undefined contents."""
+Params = Any
+"""The values of the declared parameters in one round, which a kernel reads by name."""
+Scratch = Any
+"""The declared scratch rows of one query, float64[n] or int64[n], which a kernel reads by name."""
 
 
 class Kernel(CompiledFunction[..., float]):

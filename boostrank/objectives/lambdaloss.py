@@ -55,7 +55,7 @@ from boostrank.kernels.expsum import (
 )
 from boostrank.kernels.jit import allocates, inline, inline_sums
 from boostrank.kernels.lambda_sums import TILE, PairWeights, RankedList, add_far_pairs
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Scratch, objective_kernel
 from boostrank.kernels.primitives import LARGEST, bounded, discount, ideal_dcg
 from boostrank.kernels.shared import SIGMA, TRAIN_DISCOUNT
 from boostrank.kernels.sigmoid_ranks import UNDERFLOW, pair_by_pair
@@ -95,9 +95,7 @@ _SHORT, _SHORT_A_GRADE = 800, 10
     loss_on_demand=True,
 )
 @allocates
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute the weighted losses of the pairs, with weights constant in the derivatives.
 
     The loss is 0 unless `params.with_loss`.
@@ -285,7 +283,6 @@ def _every_pair(
 
 SPEC = ObjectiveSpec(
     name="lambdaloss",
-    aliases=("lambda-loss", "ndcg-loss2++"),
     kernel=kernel,
     hessian=HessianKind.MAJORISER,
     exact_gradient=False,

@@ -43,7 +43,7 @@ import math
 import numpy as np
 
 from boostrank.core.params import Param
-from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
+from boostrank.core.types import Float64Array
 from boostrank.kernels.jit import inline, inline_sums
 from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
 from boostrank.kernels.primitives import LN2, discount, gather, ideal_dcg
@@ -94,9 +94,7 @@ _TABLE_REACH = 50.0
 
 
 @objective_kernel(params=PARAMS, scratch=f"{SWAP_SCRATCH} z", by_score=True)
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute the lambdas and curvatures of the pairs, and minus the hard metric as the loss."""
     n, k, blend = query.scores.size, params.truncation_level, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
@@ -222,20 +220,12 @@ def _pair_gradient_of_lightgbm(
             hess[pos] = np.float32(hess[pos] * scale)
 
 
-def _constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
-) -> Constants:
-    return swap_constants(
-        str(values["metric"]), values["truncation_level"], labels, gains, ptr, values
-    )
-
-
 SPEC = ObjectiveSpec(
     name="lambdarank",
     aliases=("lambdamart",),
     kernel=kernel,
     exact_gradient=False,
     reference="Burges 2010; LightGBM rank_objective.hpp",
-    prepare=_constants,
+    prepare=swap_constants,
     document_weights="gain",
 )

@@ -56,7 +56,7 @@ import math
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.jit import inline
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Scratch, objective_kernel
 from boostrank.kernels.primitives import (
     LARGEST_LOSS,
     bounded,
@@ -104,9 +104,7 @@ _FLAT = 1e-9  # largest rounding of a mean of ranks
     int_scratch="perfect rank_of before done group_start",
     by_score=True,
 )
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute the bound at its worst ranking, with its subgradient and a curvature by score."""
     scores, gains, n = query.scores, query.gains, query.scores.size
     margin, tight = params.margin, params.bound != _CONVEX
@@ -291,7 +289,6 @@ def assign_ranks(
 
 SPEC = ObjectiveSpec(
     name="margin-ndcg",
-    aliases=("large-margin-ndcg",),
     kernel=kernel,
     reference="Chapelle, Le, Smola 2007, eqs (7), (12), (14)",
     document_weights="gain",

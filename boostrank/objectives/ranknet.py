@@ -37,8 +37,6 @@ from boostrank.kernels.intrinsics import Coefficients
 from boostrank.kernels.jit import inline, inline_sums
 from boostrank.kernels.objective import (
     ObjectiveSpec,
-    Params,
-    Query,
     Scratch,
     no_constants,
     objective_kernel,
@@ -59,9 +57,7 @@ _FACTORS = 512
     int_scratch="member grade spare",
     by_score=True,
 )
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Sum the logistic losses of the pairs, pair by pair in short lists and else by sums."""
     s, g, alpha = query.scores, query.gains, 1.0 / params.sigma
     if pair_by_pair(params.sums, s.size):

@@ -49,14 +49,13 @@ Example:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param
-from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.expsum import DIRECT, SUMS
 from boostrank.kernels.gauss import (
     IWORK,
@@ -129,9 +128,7 @@ _H, _LOW_NODE, _HIGH_NODE = range(3)
     int_scratch=f"node iwork:{IWORK}",
 )
 @allocates
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute minus J in the annealed rounds, and the squared error in the warm ones."""
     n, mix, smooth_metric = query.scores.size, params.mix, 0.0
     if n == 0:
@@ -321,24 +318,21 @@ def _add_anchor(
     return mean, weight * (mean_xv - mean * mean_x), own_curvature
 
 
-def _constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
-) -> Constants:
+def _constants(labels, gains, ptr, values):
     """Return target, node mixture and worth of documents, and constants and nodes of queries."""
-    metric = str(values["metric"])
-    if metric == "precision" and np.any(values["k"] == 0):
+    if values["metric"] == "precision" and np.any(values["k"] == 0):
         raise ParameterError(
             "metric=precision needs a cut-off, as all orders of a whole list have one precision:"
             " pass k=10"
         )
     targets, _ = target_constants(labels, gains, ptr, values)
-    grades, queries = swap_constants(metric, values["k"], labels, gains, ptr, values)
-    worth = gains if metric == "ndcg" else grades[:, GRADE]
+    grades, queries = swap_constants(labels, gains, ptr, values)
+    worth = gains if values["metric"] == "ndcg" else grades[:, GRADE]
     mixture, nodes = gain_nodes(worth, ptr, SLOTS)
     return np.column_stack([targets[:, TARGET], mixture, worth]), np.column_stack([queries, nodes])
 
 
-def _find_settled_round(values: Mapping[str, Any], total: int) -> int:
+def _find_settled_round(values, total):
     return int(values["warm_rounds"])
 
 
@@ -355,33 +349,21 @@ def gain_nodes(
         float64[N, 2], index of the node at or below the gain and share of the next one; float64[Q,
         1 + most], number of nodes and the nodes, ascending.
     """
-    queries = ptr.size - 1
-    query = np.repeat(np.arange(queries), np.diff(ptr))
-    # Distinct gains of each query, ascending.
-    order = np.lexsort((gains, query))
-    sorted_gains, sorted_query = gains[order], query[order]
-    is_new = np.ones(gains.size, dtype=bool)
-    is_new[1:] = (np.diff(sorted_gains) > 0.0) | (np.diff(sorted_query) > 0)
-    distinct_gains = sorted_gains[is_new]
-    distinct = np.bincount(sorted_query[is_new], minlength=queries)
-    first, nodes = np.cumsum(distinct) - distinct, np.minimum(distinct, most)
-    # Nodes of each query.
-    table = np.zeros((queries, 1 + most))
-    table[:, 0] = nodes
-    for slot in range(most):
-        has_slot = nodes > slot
-        steps = np.maximum(nodes[has_slot] - 1, 1)
-        skipped = slot * (distinct[has_slot] - 1) // steps
-        table[has_slot, 1 + slot] = distinct_gains[first[has_slot] + skipped]
-    # Index and share of each gain.
-    rank = np.cumsum(is_new) - 1 - first[sorted_query]
-    steps, spans = (nodes - 1)[sorted_query], np.maximum(distinct - 1, 1)[sorted_query]
-    low = np.maximum((rank + 1) * steps - 1, 0) // spans
-    below, above = table[sorted_query, 1 + low], table[sorted_query, np.minimum(low + 2, most)]
-    mixture = np.zeros((gains.size, 2))
-    mixture[order, 0] = low
-    between = sorted_gains > below
-    mixture[order[between], 1] = ((sorted_gains - below)[between]) / (above - below)[between]
+    mixture, table = np.zeros((gains.size, 2)), np.zeros((ptr.size - 1, 1 + most))
+    for q, (a, b) in enumerate(pairwise(ptr)):
+        distinct = np.unique(gains[a:b])
+        count = min(distinct.size, most)
+        nodes = distinct[np.arange(count) * (distinct.size - 1) // max(count - 1, 1)]
+        table[q, 0], table[q, 1 : 1 + count] = count, nodes
+        # Index and share of each gain between its nodes.
+        low = np.searchsorted(nodes, gains[a:b], "right") - 1
+        above_node = gains[a:b] - nodes[low]
+        between = above_node > 0.0
+        low_between = low[between]
+        mixture[a:b, 0] = low
+        mixture[a:b, 1][between] = above_node[between] / (
+            nodes[low_between + 1] - nodes[low_between]
+        )
     return mixture, table
 
 

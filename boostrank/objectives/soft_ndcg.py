@@ -56,10 +56,9 @@ import numpy as np
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param
-from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.expsum import DIRECT, SUMS
 from boostrank.kernels.jit import allocates
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import ideal_dcg
 from boostrank.kernels.shared import NORMALIZE, TRAIN_DISCOUNT, default_constants, positive
 from boostrank.kernels.soft_ranks import (
@@ -98,9 +97,7 @@ _LONGEST = 250  # documents with ranks=sinkhorn
 _LONG = 28  # minimum length for which sweeps beat pairs (measured: 22)
 
 
-def _constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
-) -> Constants:
+def _constants(labels, gains, ptr, values):
     longest = int(np.diff(ptr).max(initial=0))
     if values["ranks"] == "sinkhorn" and longest > _LONGEST:
         raise ParameterError(
@@ -114,9 +111,7 @@ def _constants(
     params=PARAMS, scratch=f"others_slope own_slope buffer:{NUMBERS_A_DOCUMENT}", by_score=True
 )
 @allocates
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute minus the expected NDCG under Gaussian scores, with its derivatives."""
     n, g = query.scores.size, query.gains
     others_slope, own_slope, buffer = scratch.others_slope, scratch.own_slope, scratch.buffer

@@ -41,11 +41,11 @@ import math
 import numpy as np
 
 from boostrank.core.params import Param
-from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
+from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import DIRECT, SUMS
 from boostrank.kernels.gauss import gaussian_rank_changes
 from boostrank.kernels.jit import allocates, inline_sums
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import (
     SEED,
     discount,
@@ -105,9 +105,7 @@ _NARROWEST = 1e-290
     by_score=True,
 )
 @allocates
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Estimate the gradient of smoothed NDCG from noisy orders; the Hessian is 1."""
     n, s, g, blend = query.scores.size, query.scores, query.gains, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
@@ -205,16 +203,13 @@ def _project(s: Float64Array, share: float, nu: float, y: Float64Array, pull: Fl
         pull[i] -= factor * y[i]
 
 
-def _constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
-) -> Constants:
+def _constants(labels, gains, ptr, values):
     _, queries = numbered_constants(labels, gains, ptr, values)
     return np.array(labels)[:, None], queries
 
 
 SPEC = ObjectiveSpec(
     name="stochastic-rank",
-    aliases=("stochasticrank",),
     kernel=kernel,
     exact_gradient=False,
     reference="Ustimenko, Prokhorenkova 2020; CatBoost error_functions.cpp",

@@ -35,9 +35,9 @@ Example:
 from __future__ import annotations
 
 from boostrank.core.params import Param
-from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
+from boostrank.core.types import Float64Array
 from boostrank.kernels.jit import inline
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, Params, Scratch, objective_kernel
 from boostrank.kernels.primitives import (
     LARGEST,
     SEED,
@@ -107,9 +107,7 @@ _LEAST_WEIGHT = 1e-20
     int_scratch="noisy_order spare",
     by_score=True,
 )
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Sum the losses of the pairs in noisy orders, with gradient and curvature by score."""
     n, s, divisor = query.scores.size, query.scores, ideal_dcg(query.query_const, 0.0)
     if n < 2 or divisor <= 0.0:
@@ -196,22 +194,19 @@ def _add_pair(
     return weight * softplus(min(-gap, LARGEST))
 
 
-def _constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
-) -> Constants:
+def _constants(labels, gains, ptr, values):
     mode = str(values["mode"])
     if mode == "classic":
         return numbered(target_constants(labels, gains, ptr, values))
     uses_gains = mode in ("ndcg", "dcg")
     metric = "ndcg" if uses_gains else mode
-    constants = swap_constants(metric, values["k"], labels, gains, ptr, values)
+    constants = swap_constants(labels, gains, ptr, {**values, "metric": metric})
     documents, queries = numbered(constants)
     return gains[:, None] if uses_gains else documents, queries
 
 
 SPEC = ObjectiveSpec(
     name="yetirank",
-    aliases=("yeti-rank",),
     kernel=kernel,
     reference="Gulin, Kuralenok, Pavlov 2011; CatBoost yetirank_helpers.cpp",
     prepare=_constants,
