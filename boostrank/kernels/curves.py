@@ -225,15 +225,7 @@ def _find_pieces(
 
 @entry_point(types.void(S2, I1, I1, S1, F1, F1, F2))
 @allocates
-def curve_values(
-    rows: Float32Array,
-    feature: Int64Array,
-    ptr: Int64Array,
-    below: Float32Array,
-    constant: Float64Array,
-    missing: Float64Array,
-    out: Float64Array,
-) -> None:
+def curve_values(rows, feature, ptr, below, constant, missing, out):
     """Write the value of each curve in each row to `out`, float64[N, j]."""
     x, piece = np.empty(_CHUNK, np.float32), np.empty(_CHUNK, np.uint32)
     for start in range(0, rows.shape[0], _CHUNK):
@@ -246,16 +238,7 @@ def curve_values(
 
 @entry_point(types.void(S2, I1, I1, S1, F2, I1, F1, I1))
 @allocates
-def curve_scores(
-    rows: Float32Array,
-    feature: Int64Array,
-    ptr: Int64Array,
-    below: Float32Array,
-    levels: Float64Array,
-    set_of_row: Int64Array,
-    out: Float64Array,
-    row_counts: Int64Array,
-) -> None:
+def curve_scores(rows, feature, ptr, below, levels, set_of_row, out, row_counts):
     """Add the level of each curve to the scores, float64[N], and count the rows of each piece."""
     x, piece = np.empty(_CHUNK, np.float32), np.empty(_CHUNK, np.uint32)
     for start in range(0, rows.shape[0], _CHUNK):

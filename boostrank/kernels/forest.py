@@ -243,16 +243,7 @@ def _is_listed(
     return (sets[begin + (category >> 5)] >> np.uint32(category & 31)) & np.uint32(1) != 0
 
 
-def _pass_over(
-    rows: Float32Array,
-    other: Float32Array,
-    unit: Int64Array,
-    trees: _Trees,
-    sets: UInt32Array | None,
-    changed: Int64Array,
-    base: Int64Array,
-    change: Int64Array,
-) -> None:
+def _pass_over(rows, other, unit, trees, sets, changed, base, change):
     """Add the leaves of each row to `base`, and the changes by each unit to `change`; `changed` is
     overwritten.
     """
@@ -301,17 +292,7 @@ _pass_with_sets, _pass_without = _compile_pass(_U1), _compile_pass(types.none)
 
 
 @entry_point(types.void(S2, I1, INT, I1, INT, I1, F1, I1, S2))
-def permute_within(
-    rows: Float32Array,
-    ptr: Int64Array,
-    first_query: int,
-    unit: Int64Array,
-    units: int,
-    within: Int64Array,
-    seeds: Float64Array,
-    order: Int64Array,
-    out: Float32Array,
-) -> None:
+def permute_within(rows, ptr, first_query, unit, units, within, seeds, order, out):
     """Shuffle the values of columns among the documents of each query, where the columns of one
     unit move together.
 
@@ -382,9 +363,9 @@ class Scorer:
         start = forest.start or Curves.from_pairs([])
         if forest.categorical.any():
             raise ValueError("a split by categories")
-        self._zero_bits, self._score, real = 0, _score_single, np.float32
+        zero_bits, self._score, real = 0, _score_single, np.float32
         if double:
-            self._zero_bits = int(np.float32(ZERO).view(np.int32))
+            zero_bits = int(np.float32(ZERO).view(np.int32))
             self._score, real = _score, np.float64
         trees = forest.roots.size
         # The roots, then the children of each node, siblings adjacent.
@@ -394,40 +375,34 @@ class Scorer:
         inner, index = child >= 0, np.arange(child.size)
         node, leaf = child[inner], ~child[~inner]
         left = np.where(inner, trees + 2 * child.astype(np.int64), index)
-        bound, self._value = np.full(child.size, _MOST), np.zeros(child.size, real)
+        bound, value = np.full(child.size, _MOST), np.zeros(child.size, real)
         bound[inner] = _order_bits(rounded_down(forest.threshold))[node]
-        self._value[~inner] = forest.value[leaf]
-        self._depth = _measure_depths(left, trees)
+        value[~inner] = forest.value[leaf]
         # A view of a column: its values in order, with missing values below or above all others.
         kind = forest.kind.astype(np.int64) & (NAN_LEFT | ZERO_IS_MISSING)
         self.columns: Int64Array = np.unique(np.concatenate([forest.feature, start.feature]))
         of_nodes = 4 * np.searchsorted(self.columns, forest.feature) + kind
         of_start = 4 * np.searchsorted(self.columns, start.feature) + NAN_LEFT
         views = np.unique(np.concatenate([of_nodes, of_start]))
-        self._column, self._kind = (views // 4).astype(np.int32), (views % 4).astype(np.int32)
-        self._nodes = np.zeros((child.size, 2), np.uint64)
-        self._nodes[:, 0] = bound.astype(np.uint64) << _HALF | left.astype(np.uint64)
-        self._nodes[inner, 1] = _TOGETHER * np.searchsorted(views, of_nodes)[node]
-        self._start_view = np.searchsorted(views, of_start).astype(np.int32)
-        self._ptr, self._end, self._level = _split_in_blocks(start, real)
+        nodes = np.zeros((child.size, 2), np.uint64)
+        nodes[:, 0] = bound.astype(np.uint64) << _HALF | left.astype(np.uint64)
+        nodes[inner, 1] = _TOGETHER * np.searchsorted(views, of_nodes)[node]
+        # The arguments of `_score_in` beside the rows and the scores.
+        self._arguments = (
+            (views // 4).astype(np.int32),
+            (views % 4).astype(np.int32),
+            zero_bits,
+            np.searchsorted(views, of_start).astype(np.int32),
+            *_split_in_blocks(start, real),
+            nodes.ravel(),
+            value,
+            _measure_depths(left, trees),
+        )
 
     def scores(self, rows: Float32Array) -> Float64Array:
         """Return the scores, float64[n], of rows float32[n, c], C order, NaN where missing."""
         out = np.empty(rows.shape[0])
-        self._score(
-            rows.view(np.uint32),
-            self._column,
-            self._kind,
-            self._zero_bits,
-            self._start_view,
-            self._ptr,
-            self._end,
-            self._level,
-            self._nodes.ravel(),
-            self._value,
-            self._depth,
-            out,
-        )
+        self._score(rows.view(np.uint32), *self._arguments, out)
         return out
 
 
@@ -457,20 +432,7 @@ def _measure_depths(left: Int64Array, trees: int) -> Int64Array:
 
 
 @allocates
-def _score_in(
-    rows: UInt32Array,
-    column: Int32Array,
-    kind: Int32Array,
-    zero_bits: int,
-    start_view: Int32Array,
-    ptr: Int64Array,
-    end: UInt32Array,
-    level: Reals,
-    nodes: UInt64Array,
-    value: Reals,
-    depth: Int64Array,
-    out: Float64Array,
-) -> None:
+def _score_in(rows, column, kind, zero_bits, start_view, ptr, end, level, nodes, value, depth, out):
     """Score rows that are given as the bits of their float32 numbers, with sums in the type of
     `value`.
 

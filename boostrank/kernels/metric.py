@@ -246,18 +246,7 @@ def measure(
 
 
 @entry_point(types.void(SORT, INT, INT, F1, F1, I1, INT, _RANKING, F1, I1))
-def _rank(
-    sort: Callable[..., None],
-    start: int,
-    stop: int,
-    scores: Float64Array,
-    labels: Float64Array,
-    ptr: Int64Array,
-    ties: int,
-    ranking: _Ranking,
-    keys: Float64Array,
-    spare: Int64Array,
-) -> None:
+def _rank(sort, start, stop, scores, labels, ptr, ties, ranking, keys, spare):
     """Rank each query, then find the ends of its runs of ties, or break the ties by label."""
     for q in range(start, stop):
         a, b, at = ptr[q], ptr[q + 1], ptr[q] - ptr[start]
@@ -318,18 +307,7 @@ def weighted_sums(
         types.BaseTuple.from_types((F1, F1, F1), _Work),
     )
 )
-def _apply(
-    kernel: Callable[..., None],
-    start: int,
-    stop: int,
-    ptr: Int64Array,
-    ranking: _Ranking,
-    grades: Float64Array,
-    weights: Float64Array,
-    cutoffs: Int64Array,
-    out: Float64Array,
-    work: _Work,
-) -> None:
+def _apply(kernel, start, stop, ptr, ranking, grades, weights, cutoffs, out, work):
     """Measure the positions of each query up to the largest cut-off, extended to a whole run of
     ties.
     """

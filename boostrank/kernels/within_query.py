@@ -183,17 +183,7 @@ def _transform(number: np.float32, kind: int, stats: _Statistics) -> float:
 
 @entry_point(types.void(SORT, INT, INT, S2, I1, I1, I1, INT, S2))
 @allocates
-def _fill(
-    sort: Callable[..., None],
-    start: int,
-    stop: int,
-    x: Float32Array,
-    columns: Int64Array,
-    kinds: Int64Array,
-    ptr: Int64Array,
-    copied: int,
-    out: Float32Array,
-) -> None:
+def _fill(sort, start, stop, x, columns, kinds, ptr, copied, out):
     """Fill the rows of the queries `start` to `stop`, where the first `copied` columns of `out` are
     the features.
     """

@@ -34,8 +34,6 @@ Source: Burges et al., "Learning to rank using gradient descent", ICML 2005. Hes
 Cost: n^2 / 2 pairs per query, with one exponential each.
 """
 
-from __future__ import annotations
-
 import math
 
 from boostrank.core.types import HessianKind

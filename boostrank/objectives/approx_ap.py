@@ -31,8 +31,6 @@ Example:
     ([-0.655], [-0.07, 0.3, -0.374, 0.144])
 """
 
-from __future__ import annotations
-
 from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.shared import ALPHA, RELEVANT_FROM, positive, relevance_constants

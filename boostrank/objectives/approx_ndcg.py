@@ -25,8 +25,6 @@ Example:
     ([-0.305], [-0.104, 0.055, -0.004, 0.054])
 """
 
-from __future__ import annotations
-
 import math
 
 from boostrank.kernels.expsum import SUMS

@@ -24,8 +24,6 @@ Example:
     ([0.765], [-1.7, 1.4, 0.1, 0.2])
 """
 
-from __future__ import annotations
-
 from boostrank.kernels.margin import MARGIN_SCRATCH, grade_constants, margin_pairs
 from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.shared import positive

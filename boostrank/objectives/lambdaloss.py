@@ -31,12 +31,10 @@ Example:
     ([0.516], [-0.304, 0.116, 0.045, 0.143])
 """
 
-from __future__ import annotations
-
 import math
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind
+from boostrank.core.types import HessianKind
 from boostrank.kernels.expsum import (
     CURVATURE,
     CURVATURE_FAR,
@@ -55,7 +53,7 @@ from boostrank.kernels.expsum import (
 )
 from boostrank.kernels.jit import allocates, inline, inline_sums
 from boostrank.kernels.lambda_sums import TILE, PairWeights, RankedList, add_far_pairs
-from boostrank.kernels.objective import ObjectiveSpec, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import LARGEST, bounded, discount, ideal_dcg
 from boostrank.kernels.shared import SIGMA, TRAIN_DISCOUNT
 from boostrank.kernels.sigmoid_ranks import UNDERFLOW, pair_by_pair
@@ -141,15 +139,7 @@ def kernel(query, params, grad, hess, scratch):
 
 
 @inline_sums
-def _weighted_pairs(
-    ranked: RankedList,
-    drops: Float64Array,
-    pairs: PairWeights,
-    tile: int,
-    grad: Float64Array,
-    hess: Float64Array,
-    z: Float64Array,
-) -> None:
+def _weighted_pairs(ranked, drops, pairs, tile, grad, hess, z):
     """Add the gradients and curvature bounds of all pairs within a tile or in neighbouring tiles.
 
     Args:
@@ -197,9 +187,7 @@ def _weighted_pairs(
 
 
 @inline_sums
-def _loss_of_pairs(
-    ranked: RankedList, drops: Float64Array, pairs: PairWeights, tile: int, z: Float64Array
-) -> float:
+def _loss_of_pairs(ranked, drops, pairs, tile, z):
     """Return the loss of the pairs that `_weighted_pairs` adds."""
     s, g, d = ranked.scores, ranked.gains, ranked.discounts
     alpha, by_rank, by_delta = pairs.alpha, pairs.by_rank, pairs.by_delta
@@ -228,9 +216,7 @@ def _loss_of_pairs(
 
 
 @inline
-def _loss_of_every_pair(
-    s: Float64Array, weight: Float64Array, alpha: float, scratch: Scratch
-) -> float:
+def _loss_of_every_pair(s, weight, alpha, scratch):
     """Return the loss of the pairs that `_every_pair` adds."""
     n, steps, ones, losses = s.shape[0], scratch.z, scratch.ones, scratch.sums
     ones[:] = 1.0
@@ -246,14 +232,7 @@ def _loss_of_every_pair(
 
 
 @inline
-def _every_pair(
-    s: Float64Array,
-    weight: Float64Array,
-    alpha: float,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Scratch,
-) -> None:
+def _every_pair(s, weight, alpha, grad, hess, scratch):
     """Compute the gradient and curvature of all ordered pairs if each document has a weight against
     every other.
     """

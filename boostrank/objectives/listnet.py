@@ -23,8 +23,6 @@ Example:
     ([1.417], [-0.378, 0.23, 0.059, 0.089])
 """
 
-from __future__ import annotations
-
 from boostrank.core.params import Param
 from boostrank.core.types import HessianKind
 from boostrank.kernels.objective import ObjectiveSpec, objective_kernel

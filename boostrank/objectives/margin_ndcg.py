@@ -49,14 +49,11 @@ Example:
     ([1.333], [-1.0, 1.0, 0.0, 0.0])
 """
 
-from __future__ import annotations
-
 import math
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.jit import inline
-from boostrank.kernels.objective import ObjectiveSpec, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import (
     LARGEST_LOSS,
     bounded,
@@ -182,9 +179,7 @@ def kernel(query, params, grad, hess, scratch):
 
 
 @inline
-def _add_gaps(
-    loss: float, scores: Float64Array, grad: Float64Array, depth: int, is_linear: bool
-) -> float:
+def _add_gaps(loss, scores, grad, depth, is_linear):
     """Return the loss plus the sum of slope times score, gap by gap.
 
     The weight that the documents above a gap should lose is an integer if A is linear, and 0 where
@@ -201,7 +196,7 @@ def _add_gaps(
 
 
 @inline
-def _write_rank_weights(depth: int, is_linear: bool, rank_weights: Float64Array) -> None:
+def _write_rank_weights(depth, is_linear, rank_weights):
     """Write A of all ranks."""
     beyond = 1.0 / math.sqrt(depth + 1.0)
     for pos in range(rank_weights.shape[0]):
@@ -212,7 +207,7 @@ def _write_rank_weights(depth: int, is_linear: bool, rank_weights: Float64Array)
 
 
 @inline
-def _share_ties(values: Float64Array, first: Float64Array, second: Float64Array) -> None:
+def _share_ties(values, first, second):
     """Replace values by their mean over each run in which both `first` and `second` are equal."""
     n, start = values.shape[0], 0
     while start < n:
@@ -228,14 +223,7 @@ def _share_ties(values: Float64Array, first: Float64Array, second: Float64Array)
 
 
 @inline
-def assign_ranks(
-    a: Float64Array,
-    d: Float64Array,
-    s: Float64Array,
-    g: Float64Array,
-    rank_of: Int64Array,
-    scratch: Scratch,
-) -> None:
+def assign_ranks(a, d, s, g, rank_of, scratch):
     """Assign a document to each of k ranks so that sum_r (a_r s_c(r) - d_r g_c(r)) is as large as
     possible.
 

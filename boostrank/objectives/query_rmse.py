@@ -21,8 +21,6 @@ Example:
     ([1.43], [-1.3, 1.0, -0.1, 0.4])
 """
 
-from __future__ import annotations
-
 from boostrank.core.types import HessianKind
 from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import bounded, ideal_dcg

@@ -17,11 +17,9 @@ Example:
     ([3.499], [-3.197, 2.391, -0.44, 1.247])
 """
 
-from __future__ import annotations
-
 import math
 
-from boostrank.core.types import Float64Array, HessianKind
+from boostrank.core.types import HessianKind
 from boostrank.kernels.expsum import (
     SIGMOID,
     SLOPE,
@@ -33,11 +31,9 @@ from boostrank.kernels.expsum import (
     decays,
     group_by_gain,
 )
-from boostrank.kernels.intrinsics import Coefficients
 from boostrank.kernels.jit import inline, inline_sums
 from boostrank.kernels.objective import (
     ObjectiveSpec,
-    Scratch,
     no_constants,
     objective_kernel,
 )
@@ -66,14 +62,7 @@ def kernel(query, params, grad, hess, scratch):
 
 
 @inline_sums
-def _logistic_pairs(
-    s: Float64Array,
-    g: Float64Array,
-    alpha: float,
-    grad: Float64Array,
-    hess: Float64Array,
-    z: Float64Array,
-) -> float:
+def _logistic_pairs(s, g, alpha, grad, hess, z):
     """Add the gradient and curvature of all pairs of documents, which are sorted by score, and
     return the loss.
     """
@@ -110,14 +99,7 @@ def _logistic_pairs(
 
 
 @inline
-def _logistic_sums(
-    s: Float64Array,
-    g: Float64Array,
-    alpha: float,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Scratch,
-) -> float:
+def _logistic_sums(s, g, alpha, grad, hess, scratch):
     """Compute the same as `_logistic_pairs`, but without a loop over pairs.
 
     With t = exp(-|u|) an ordered pair pulls with f = t / (1 + t) and a misordered one with 1 - f.
@@ -165,7 +147,7 @@ def _logistic_sums(
 
 
 @inline
-def _sum_curves(curve: Coefficients, above: float, scratch: Scratch) -> None:
+def _sum_curves(curve, above, scratch):
     """Sum a curve over all other documents, and over those of equal gain."""
     all_sums, equal_sums, ones = scratch.all_sums, scratch.equal_sums, scratch.ones
     all_sums[:] = 0.0

@@ -25,8 +25,6 @@ Example:
     ([4.8], [-3.0, 2.0, -1.0, 2.0])
 """
 
-from __future__ import annotations
-
 from boostrank.core.params import Param
 from boostrank.kernels.margin import MARGIN_SCRATCH, grade_constants, margin_pairs
 from boostrank.kernels.objective import ObjectiveSpec, objective_kernel

@@ -25,8 +25,6 @@ Example:
     ([-0.472], [-0.126, 0.048, 0.022, 0.03])
 """
 
-from __future__ import annotations
-
 from boostrank.core.types import HessianKind, Schedule
 from boostrank.kernels.hinge_ranks import SHF_INT_SCRATCH, SHF_PARAMS, SHF_SCRATCH, shf_sdcg
 from boostrank.kernels.objective import ObjectiveSpec, objective_kernel

@@ -19,8 +19,6 @@ Example:
     ([0.538], [-0.475, 0.1, -0.175, -0.05])
 """
 
-from __future__ import annotations
-
 from boostrank.core.params import Param
 from boostrank.core.types import HessianKind
 from boostrank.kernels.objective import ObjectiveSpec, objective_kernel

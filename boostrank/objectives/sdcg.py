@@ -27,8 +27,6 @@ Example:
     ([-0.61], [-0.166, 0.13, -0.049, 0.085])
 """
 
-from __future__ import annotations
-
 import math
 
 from boostrank.kernels.expsum import SUMS

@@ -29,8 +29,6 @@ Example:
     ([-0.46], [-0.394, 0.204, 0.149, 0.041])
 """
 
-from __future__ import annotations
-
 from boostrank.core.types import HessianKind
 from boostrank.kernels.hinge_ranks import SHF_INT_SCRATCH, SHF_PARAMS, SHF_SCRATCH, shf_sdcg
 from boostrank.kernels.objective import ObjectiveSpec, objective_kernel

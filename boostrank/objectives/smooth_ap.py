@@ -27,8 +27,6 @@ Example:
     ([-0.639], [-0.196, 0.279, -0.227, 0.144])
 """
 
-from __future__ import annotations
-
 from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.shared import RELEVANT_FROM, SIGMA, relevance_constants

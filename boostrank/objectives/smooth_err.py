@@ -29,8 +29,6 @@ Example:
     ([-0.401], [-0.066, 0.04, -0.013, 0.039])
 """
 
-from __future__ import annotations
-
 from boostrank.core.params import Param
 from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.objective import ObjectiveSpec, objective_kernel

@@ -29,8 +29,6 @@ Example:
     ([-0.47], [0.236, 0.249, -0.578, 0.093])
 """
 
-from __future__ import annotations
-
 from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.shared import ALPHA, RELEVANT_FROM, relevance_constants

@@ -70,7 +70,7 @@ from boostrank.kernels.gauss import (
     gauss_gradient,
 )
 from boostrank.kernels.jit import allocates, inline, inline_sums
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg
 from boostrank.kernels.shared import (
     TARGET,
@@ -144,14 +144,7 @@ def kernel(query, params, grad, hess, scratch):
 
 @inline
 @allocates
-def _evaluate(
-    query: Query,
-    params: Params,
-    ideal: float,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Scratch,
-) -> float:
+def _evaluate(query, params, ideal, grad, hess, scratch):
     """Return J, and write the gradient of -J and its curvature to `grad` and `hess`."""
     n, order, sigma, metric = query.scores.size, query.order, params.sigma, params.metric
     if metric == PRECISION and n <= params.k:
@@ -210,7 +203,7 @@ def _evaluate(
 
 
 @inline
-def _map_slopes(means: Float64Array, relevant: float, slope: Float64Array) -> float:
+def _map_slopes(means, relevant, slope):
     """Return MAP of the relevance c at each rank, `means`, and write its derivatives."""
     mean_precision, above, below = 0.0, 0.0, 0.0
     for pos in range(means.size):
@@ -224,7 +217,7 @@ def _map_slopes(means: Float64Array, relevant: float, slope: Float64Array) -> fl
 
 
 @inline
-def _first_slopes(means: Float64Array, slope: Float64Array) -> float:
+def _first_slopes(means, slope):
     """Return the mean 1 / rank where a user stops, with chance c at each, and write its slopes."""
     reciprocal_rank, reads = 0.0, 1.0
     for pos in range(means.size):
@@ -240,7 +233,7 @@ def _first_slopes(means: Float64Array, slope: Float64Array) -> float:
 
 
 @inline
-def _has_many_pairs(s: Float64Array, run: Run, reach: float) -> bool:
+def _has_many_pairs(s, run, reach):
     """Return True if the anchors of a run have too many neighbours for pairs."""
     low, high, pairs = run.first, run.first, 0
     for j in range(run.first, run.stop):
@@ -253,9 +246,7 @@ def _has_many_pairs(s: Float64Array, run: Run, reach: float) -> bool:
 
 
 @inline
-def _pair_gradient(
-    s: Float64Array, run: Run, reach: float, unit: float, documents: Sources, scratch: Scratch
-) -> float:
+def _pair_gradient(s, run, reach, unit, documents, scratch):
     """Compute the same as `gauss_gradient`, but pair by pair over the documents within `reach` of
     each anchor.
     """
@@ -282,15 +273,7 @@ def _pair_gradient(
 
 
 @inline_sums
-def _add_anchor(
-    score: float,
-    weight: float,
-    unit: float,
-    window: slice,
-    documents: Float64Array,
-    work: Float64Array,
-    scratch: Scratch,
-) -> tuple[float, float, float]:
+def _add_anchor(score, weight, unit, window, documents, work, scratch):
     """Add what an anchor contributes to the gradient and curvature of the documents in the window.
 
     Return the anchor's smoothed value c_j, its gradient on itself, and its own curvature.

@@ -25,8 +25,6 @@ Example:
     ([-0.51], [-0.046, 0.05, -0.053, 0.049])
 """
 
-from __future__ import annotations
-
 import math
 
 from boostrank.core.params import Param

@@ -48,8 +48,6 @@ Example:
     ([-0.644], [-0.255, 0.226, -0.052, 0.081])
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -34,14 +34,11 @@ Example:
     ([-0.587], [-0.125, 0.062, 0.001, 0.062])
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import DIRECT, SUMS
 from boostrank.kernels.gauss import gaussian_rank_changes
 from boostrank.kernels.jit import allocates, inline_sums
@@ -154,15 +151,7 @@ def kernel(query, params, grad, hess, scratch):
 
 
 @inline_sums
-def _pull(
-    x: Float64Array,
-    g: Float64Array,
-    drop: Float64Array,
-    a: int,
-    depth: int,
-    mean: float,
-    deviation: float,
-) -> float:
+def _pull(x, g, drop, a, depth, mean, deviation):
     """Return dJ/dz of the document at position `a` of a noisy order, without which later documents
     move up by one.
     """
@@ -178,7 +167,7 @@ def _pull(
 
 
 @inline_sums
-def _project(s: Float64Array, share: float, nu: float, y: Float64Array, pull: Float64Array) -> None:
+def _project(s, share, nu, y, pull):
     """Centre dJ/ds, remove its part along the centred scores, and turn it into the gradient of the
     loss.
     """

@@ -28,8 +28,6 @@ Example:
     ([1.435], [-0.287, 0.185, 0.057, 0.044])
 """
 
-from __future__ import annotations
-
 from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import LARGEST, SEED, bounded, ideal_dcg, uniform
 from boostrank.kernels.shared import QUERY_NUMBER, numbered_constants, softmax

@@ -32,12 +32,9 @@ Example:
     ([0.343], [-0.178, 0.118, -0.009, 0.069])
 """
 
-from __future__ import annotations
-
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array
 from boostrank.kernels.jit import inline
-from boostrank.kernels.objective import ObjectiveSpec, Params, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import (
     LARGEST,
     SEED,
@@ -141,15 +138,7 @@ def kernel(query, params, grad, hess, scratch):
 
 
 @inline
-def _swapped_pairs(
-    s: Float64Array,
-    params: Params,
-    depth: int,
-    divisor: float,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Scratch,
-) -> float:
+def _swapped_pairs(s, params, depth, divisor, grad, hess, scratch):
     """Add the pairs of one noisy order, weighted by the change of the metric, and return their
     loss.
     """
@@ -177,9 +166,7 @@ def _swapped_pairs(
 
 
 @inline
-def _add_pair(
-    s: Float64Array, i: int, j: int, weight: float, grad: Float64Array, hess: Float64Array
-) -> float:
+def _add_pair(s, i, j, weight, grad, hess):
     """Add a pair and return its loss; a positive weight says that i is the better document, and a
     negative one j.
     """
