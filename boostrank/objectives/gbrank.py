@@ -35,7 +35,6 @@ PARAMS = (
         "distance of a target from the other document's score; without it constant scores would be"
         " optimal",
         unit="score",
-        aliases=("margin",),
     ),
 )
 

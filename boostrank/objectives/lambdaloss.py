@@ -64,7 +64,6 @@ PARAMS = (
         "ndcg-loss2++",
         "weights of the pairs",
         choices=("ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"),
-        aliases=("scheme",),
     ),
     Param(
         "mu",

@@ -75,7 +75,6 @@ PARAMS = (
         1.0,
         "standard deviation of every score; without effect from a zero start with Newton leaves",
         unit="score",
-        aliases=("sigma_s",),
     ),
     TRAIN_DISCOUNT,
     Param(

@@ -41,7 +41,6 @@ from boostrank.kernels.primitives import (
     bounded,
     expit,
     gather,
-    gumbel,
     ideal_dcg,
     logistic,
     origin,
@@ -52,7 +51,6 @@ from boostrank.kernels.shared import QUERY_NUMBER, TARGET, TARGETS, numbered, ta
 from boostrank.kernels.swaps import ERR, METRICS, NDCG, SWAP_PARAMS, swap_constants, swap_rows
 
 _CLASSIC, _DCG = 0, 5
-_LOGISTIC = 0
 _MODES = ("classic", *METRICS[: ERR + 1], "dcg")
 
 PARAMS = (
@@ -87,7 +85,6 @@ PARAMS = (
         unit="rank",
         aliases=("top", "at"),
     ),
-    Param("noise", "logistic", "distribution of the noise", choices=("logistic", "gumbel")),
     *SWAP_PARAMS,
     SEED,
 )
@@ -117,12 +114,7 @@ def kernel(query, params, grad, hess, scratch):
     loss, middle = 0.0, origin(s)
     for draw in range(params.permutations):
         for pos in range(n):
-            index = draw * n + pos
-            if params.noise == _LOGISTIC:
-                noise = logistic(seed, stream, index)
-            else:
-                noise = gumbel(seed, stream, index)
-            noisy[pos] = (s[pos] - middle) + noise
+            noisy[pos] = (s[pos] - middle) + logistic(seed, stream, draw * n + pos)
         sort_descending(noisy, noisy_order, scratch.spare)
         if params.mode != _CLASSIC:
             loss += _swapped_pairs(s, params, depth, divisor, grad, hess, scratch)
