@@ -39,14 +39,7 @@ from boostrank.kernels.jit import (
     run_parallel,
 )
 from boostrank.kernels.objective import KERNEL_SIGNATURE, Kernel
-from boostrank.kernels.options import (
-    COMPOSITION,
-    NO_NOISE,
-    NO_NORM,
-    Composition,
-    add_noise,
-    normalize,
-)
+from boostrank.kernels.options import COMPOSITION, NO_NOISE, Composition, add_noise, change_gradient
 from boostrank.kernels.primitives import SORT, compiled_sort
 
 # Small enough to balance threads and to react to Ctrl-C between tasks; large enough to hide a start
@@ -354,9 +347,9 @@ def _gradients(
             if ordered:
                 sort(s, order, spare)
             loss = _call(kernel, data, q, s, order, params, grad, hess, work)
-        # Normalise, then apply the query weight.
-        if composition is not None and composition.normalize != NO_NORM:
-            normalize(composition.normalize, grad, hess)
+        # Options applied after the kernel, then the query weight.
+        if composition is not None:
+            change_gradient(composition, s, grad, hess)
         weight = data.weights[q]
         out.loss[q] = weight * loss
         for i in range(n):

@@ -1,13 +1,19 @@
-"""The options of every objective: noise, and normalisation per query.
+"""The options of every objective: noise, normalisation per query, and scale control.
 
 With s the scores of a query, and (L, g, h) the outputs of the objective's kernel:
 
     noise        (L, g, h) is the average of `noise_draws` calls at s + temperature * e,
                  e fresh every round
+    control      g -= scale_control * <g, z> z / (|z| + nu)^2,   z = s - mean(s)
     normalise    g and h are multiplied by 1 / S (l1) or log2(1 + S) / S (log),   S = sum |g|
 
 in this order, with gains relative to `gain_base`. The noise is a hash of seed, round, query, draw
 and document, so it does not depend on threads or processes.
+
+The scale of the scores does not change a ranking, so a gradient along the scores only sharpens the
+smoothing. Control removes that part, so with 1 and nu = 0 the gradient is orthogonal to the centred
+scores. The curvature is not changed, since it belongs to single scores. (StochasticRank also
+centres g, because its samples do not sum to zero.)
 
 Normalisation gives similar weights to queries with many strong gradients and to queries with few.
 With l1, an almost solved query has as much weight as an unsolved one; log leaves weak gradients
@@ -19,7 +25,9 @@ order collects that gain. `gain_base=least` first subtracts the least gain of ea
 nothing if grades reach 0 in every query.
 
 Sources: noise, Bruch et al., "A stochastic treatment of learning to rank scoring functions", WSDM
-2020; log, LightGBM's rank_objective.hpp, where S sums over pairs before opposite gradients cancel.
+2020; control, Ustimenko, Prokhorenkova, "StochasticRank: global optimization of scale-free discrete
+functions", ICML 2020 (scale-free acceleration); log, LightGBM's rank_objective.hpp, where S sums
+over pairs before opposite gradients cancel.
 """
 
 from __future__ import annotations
@@ -67,6 +75,22 @@ NORMALIZE_QUERY = Param(
     choices=("none", "l1", "log"),
     aliases=("normalise_query",),
 )
+SCALE_CONTROL = Param(
+    "scale_control",
+    0.0,
+    "share of the gradient along the query's centred scores to remove, which only changes their"
+    " scale",
+    low=0.0,
+    high=1.0,
+    schedulable=True,
+)
+SCALE_CONTROL_NU = Param(
+    "scale_control_nu",
+    0.01,
+    "length of the centred scores below which scale control fades",
+    low=0.0,
+    unit="score",
+)
 GAIN_BASE = Param(
     "gain_base",
     "zero",
@@ -87,6 +111,8 @@ OPTIONS = (
     NOISE_DRAWS,
     SEED,
     NORMALIZE_QUERY,
+    SCALE_CONTROL,
+    SCALE_CONTROL_NU,
     GAIN_BASE,
     HESSIAN_SCALE,
 )
@@ -110,12 +136,14 @@ class Composition(NamedTuple):
     draws: int = 1
     seed: float = 0.0
     normalize: int = NO_NORM
+    control: float = 0.0
+    nu: float = 0.0
 
     @property
     def is_plain(self) -> bool:
         """Whether no option changes the kernel's outputs."""
         noisy = self.noise != NO_NOISE and self.temperature > 0.0
-        return not noisy and self.normalize == NO_NORM
+        return not noisy and self.control <= 0.0 and self.normalize == NO_NORM
 
     @classmethod
     def at_round(cls, values: Mapping[str, Any], round: int) -> Composition:
@@ -126,10 +154,12 @@ class Composition(NamedTuple):
             draws=int(values["noise_draws"]),
             seed=round_seed(_NOISE_SEED + int(values["seed"]), round),
             normalize=int(NORMALIZE_QUERY.encode(values["normalize_query"])),
+            control=float(values["scale_control"]),
+            nu=float(values["scale_control_nu"]),
         )
 
 
-COMPOSITION = types.NamedTuple((INT, FLOAT, INT, FLOAT, INT), Composition)
+COMPOSITION = types.NamedTuple((INT, FLOAT, INT, FLOAT, INT, FLOAT, FLOAT), Composition)
 
 
 @inline
@@ -150,8 +180,38 @@ def add_noise(
 
 
 @inline
-def normalize(kind: int, grad: Float64Array, hess: Float64Array) -> None:
-    """Normalise a query's gradients in place, by an index in the choices of `NORMALIZE_QUERY`."""
+def change_gradient(
+    composition: Composition, scores: Float64Array, grad: Float64Array, hess: Float64Array
+) -> None:
+    """Apply scale control and normalisation to a query's gradients in place."""
+    if composition.control > 0.0:
+        _control_scale(scores, composition.control, composition.nu, grad)
+    if composition.normalize != NO_NORM:
+        _normalize(composition.normalize, grad, hess)
+
+
+@inline
+def _control_scale(scores: Float64Array, control: float, nu: float, grad: Float64Array) -> None:
+    """Remove the component along the centred scores from the gradient."""
+    n = scores.shape[0]
+    mean = 0.0
+    for i in range(n):
+        mean += scores[i] / n
+    along, square = 0.0, 0.0
+    for i in range(n):
+        z = scores[i] - mean
+        along += grad[i] * z
+        square += z * z
+    if square == 0.0:
+        return
+    length = math.sqrt(square) + nu
+    factor = control * along / (length * length)
+    for i in range(n):
+        grad[i] -= factor * (scores[i] - mean)
+
+
+@inline
+def _normalize(kind: int, grad: Float64Array, hess: Float64Array) -> None:
     magnitude = 0.0
     for i in range(grad.shape[0]):
         magnitude += abs(grad[i])

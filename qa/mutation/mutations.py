@@ -218,6 +218,7 @@ MUTATIONS = [
     # What composes over any objective.
     (COMPOSE, "index = draw * n + i", "index = i", DRIVER),
     (COMPOSE, "scores[i] + composition.temperature * noise", "scores[i] + noise", DRIVER),
+    (COMPOSE, "along += grad[i] * z", "along += z * z", DRIVER),
     (COMPOSE, "(math.log(2.0) * magnitude)", "magnitude", DRIVER),
     (COMPOSE, "hess[i] *= factor", "hess[i] *= 1.0", DRIVER),
     (COMPOSE, "if not magnitude > _LEAST_GRADIENT:", "if False:", DRIVER),

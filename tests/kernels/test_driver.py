@@ -307,8 +307,9 @@ def hashed_uniform(seed, stream, index):
     return ((mix((key + (index + 1) * gamma) % full) >> 12) + 0.5) / 2**52
 
 
-def test_normalisation_comes_before_weights():
+def test_control_comes_before_normalisation_and_both_before_weights():
     scores = np.array([3.0, 1.0, -1.0])
+    overlay = {"control": 1.0, "normalize": L1}
     out, _ = drive(
         positions,
         scores,
@@ -316,9 +317,11 @@ def test_normalisation_comes_before_weights():
         [3],
         [5.0],
         unit_hessian=False,
-        composition=Composition(normalize=L1),
+        composition=Composition(**overlay),
     )
-    assert out.grad == pytest.approx(np.array([1, 2, 3]) * 5 / 6)
+    # Ranks 1, 2, 3 against centred scores 2, 0, -2: only the mean is left, and three equal
+    # gradients of a third.
+    assert out.grad == pytest.approx([5 / 3] * 3)
     assert out.hess == pytest.approx([5 / 6] * 3)
     logged, _ = drive(
         echo,

@@ -163,7 +163,7 @@ def test_the_order_is_that_of_the_noisy_scores_in_every_draw():
     assert not np.array_equal(grad[3:43], ranks)
 
 
-# --- normalisation, k
+# --- normalisation, scale control, k
 # ----------------------------------------------------------------------------------
 
 
@@ -179,6 +179,31 @@ def test_l1_makes_every_querys_forces_sum_to_one_and_log_to_their_logarithm():
             factor = of(1 + pull) / pull
             assert grad[rows] == pytest.approx(plain[rows] * factor, rel=1e-5, abs=1e-9)
             assert hess[rows] == pytest.approx(bent[rows] * factor, rel=1e-5, abs=1e-9)
+
+
+def test_full_scale_control_leaves_no_force_along_the_scores_and_half_of_it_half():
+    plain, bent = gradient(raw("approx-ndcg"))
+    along = [plain[rows] @ (SCORES[rows] - SCORES[rows].mean()) for rows in ROWS]
+    assert max(map(abs, along)) > 0.01
+    for control in (0.5, 1.0):
+        grad, hess = gradient(raw("approx-ndcg", scale_control=control, scale_control_nu=0))
+        left = [grad[rows] @ (SCORES[rows] - SCORES[rows].mean()) for rows in ROWS]
+        assert left == pytest.approx([(1 - control) * a for a in along], abs=1e-6)
+        assert [grad[rows].sum() for rows in ROWS] == pytest.approx([0] * 5, abs=1e-6)
+        assert np.array_equal(hess, bent)
+
+
+def test_scale_control_follows_its_formula_with_nu_and_fades_where_scores_are_equal():
+    plain = gradient(raw("sdcg"))[0]
+    grad = gradient(raw("sdcg", scale_control=0.8, scale_control_nu=2.0))[0]
+    for rows in ROWS:
+        z = SCORES[rows] - SCORES[rows].mean()
+        expected = plain[rows] - 0.8 * (plain[rows] @ z) * z / (np.linalg.norm(z) + 2.0) ** 2
+        assert grad[rows] == pytest.approx(expected, abs=1e-7)
+    tied = np.zeros(SCORES.size)
+    assert same(
+        gradient(raw("sdcg"), scores=tied), gradient(raw("sdcg", scale_control=1), scores=tied)
+    )
 
 
 @pytest.mark.parametrize("name", [s.name for s in OBJECTIVES if find_param("k", s.params)])

@@ -30,7 +30,7 @@ def test_the_page_states_a_bound_for_every_objective_and_kind_of_sums():
         assert (
             has_bound.all()
             if "sums" in default_values(spec)
-            else list(has_bound) == [True, False, False]
+            else list(has_bound) == [True, False]
         )
 
 

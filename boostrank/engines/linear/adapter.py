@@ -414,7 +414,10 @@ def _choose_optimizer(
 ) -> str:
     first_part = objective.parts[0]
     is_exact = first_part.spec.exact_gradient
-    is_changed = first_part.options.get("normalize_query", "none") != "none"
+    is_changed = (
+        first_part.options.get("normalize_query", "none") != "none"
+        or first_part.options.get("scale_control", 0.0) != 0.0
+    )
     # A line search needs a gradient that is the derivative of the loss.
     is_single = len(objective.parts) == 1
     can_compare = is_single and is_exact and not is_changed and not _draws(objective)
