@@ -138,21 +138,61 @@ For the largest N, slow nodes come from every 512th sample and the others from t
 that N, the error grows with the logarithm of r.
 """
 
-FAST_EXPONENTS = _read_exponents(
+EXPONENTS = _read_exponents(
     """
     2.724356+0.465335j 2.725884+1.413384j 2.741931+2.412090j 2.791186+3.506921j 2.847578+4.757417j
     2.854485+6.178769j 2.770452+7.768467j 2.566256+9.537758j 2.200972+11.530324j
     1.563285+13.866910j
     """
 )
-EXACT_EXPONENTS = _read_exponents(
-    """
-    3.514049+0.389853j 3.525127+1.174696j 3.550985+1.974408j 3.598202+2.797854j 3.675613+3.654016j
-    3.795395+4.558151j 3.961922+5.540614j 4.153187+6.635819j 4.329526+7.854577j 4.462083+9.187816j
-    4.535884+10.626658j 4.541738+12.168825j 4.471729+13.818683j 4.316828+15.587158j
-    4.064243+17.493238j 3.692080+19.569331j 3.155148+21.877883j 2.324508+24.579251j
-    """
-)
+
+SERIES = {
+    "sigmoid": _read_numbers(
+        """
+        0.9999999999999998 -0.9999998820025329 0.999990324209133 -0.9997599931937002
+        0.9971829289836156 -0.9810824135949276 0.9193578214790583 -0.7668052328295041
+        0.5188194007566104 -0.25519165621630374 0.07873681946120852 -0.011248117052656523
+        """
+    ),
+    "slope": _read_numbers(
+        """
+        0.9999999999999999 -1.999998875699757 2.9999076893823284 -3.997703379505813
+        4.9729086552382 -5.81668306361399 6.2096427894099575 -5.675452915257851 4.079405845731235
+        -2.0863340677797297 0.6602332286177957 -0.09592590652237601
+        """
+    ),
+    "softplus": _read_numbers(
+        """
+        0.9999999999999998 -0.49999998787443695 0.3333323401504792 -0.24997542874966397
+        0.19971285324847027 -0.16475117236606923 0.1347723221645722 -0.10196539551467583
+        0.06463884024576756 -0.03048902017257365 0.009156972774388754 -0.001285143346312666
+        """
+    ),
+    "accurate softplus": _read_numbers(
+        """
+        1.0 -0.4999999999889155 0.33333333165630247 -0.24999992358216788 0.199998349705953
+        -0.16664613985068205 0.14269340924867632 -0.12410443511458867 0.10759690734725727
+        -0.0897774458271868 0.06827735702819067 -0.044235421441837376 0.022641149978252235
+        -0.008372596104156704 0.0019579761159465824 -0.00021533861109752187
+        """
+    ),
+    "far sigmoid": _read_numbers(
+        """
+        1.0000000000000009 -0.9999830088014465 0.9992523872631288 -0.9899751928467332
+        0.9365548645645182 -0.7720800624916259 0.4828218982127297 -0.19138886054293472
+        0.03479797464236375
+        """
+    ),
+    "far softplus": _read_numbers(
+        """
+        1.0 -0.4999977637861442 0.3332351953059271 -0.24869207438398103 0.1918097837214758
+        -0.1377513475859283 0.07908196053907958 -0.029792031047339716 0.0052534577968560816
+        """
+    ),
+}
+"""The coefficients of t, t^2, ... of functions of t = exp(-|u|), for `kernels.expsum`, and with fewer
+terms for distant pairs; they interpolate function(t) / t at Chebyshev points.
+"""
 
 ROWS = FIRST_NODE + max(len(powers.rates) for powers in DISCOUNTS)
 NEAREST = TILE + 1  # least rank difference between documents of tiles that are not neighbours
@@ -196,13 +236,13 @@ def evaluate_curves(
     return values, slopes
 
 
-def evaluate_waves(exponents: tuple[complex, ...], u: Float64Array) -> Float64Array:
+def evaluate_waves(u: Float64Array) -> Float64Array:
     """Return the real and then the imaginary parts of exp(-e u), float64[points, 2 exponents]."""
-    table = np.exp(-np.outer(u, np.array(exponents)))
+    table = np.exp(-np.outer(u, np.array(EXPONENTS)))
     return np.hstack([table.real, table.imag])
 
 
-def fit_curves(exponents: tuple[complex, ...]) -> Float64Array:
+def fit_curves() -> Float64Array:
     """Return the coefficients of exp(-e |u|), real then imaginary, float64[discounts, sides, ROWS,
     2 exponents].
     """
@@ -215,7 +255,7 @@ def fit_curves(exponents: tuple[complex, ...]) -> Float64Array:
             curves[value, rows], curves[slope, rows] = evaluate_curves(rates, u, above)
     targets = (curves_at_u * sample_weight).reshape(-1, _SAMPLES)
     coefficients = np.linalg.lstsq(
-        evaluate_waves(exponents, u) * sample_weight[:, None], targets.T, rcond=1e-15
+        evaluate_waves(u) * sample_weight[:, None], targets.T, rcond=1e-15
     )[0]
     return np.ascontiguousarray(coefficients.T).reshape(*curves_at_u.shape[:3], -1)
 
@@ -251,8 +291,8 @@ def fit_tables() -> dict[str, Array]:
     columns = lambda_sums.COLUMNS
     drops = np.zeros((2, len(columns), max(columns)))
     for row, width in enumerate(columns):
-        drops[:, row, :width] = fit_drops(lambda_sums.LENGTHS[row // 2], width)
-    tables = {
+        drops[:, row, :width] = fit_drops(lambda_sums.LENGTHS[row], width)
+    return {
         "discount lengths": np.array([powers.longest for powers in DISCOUNTS]),
         "discount nodes": np.array([len(powers.rates) for powers in DISCOUNTS]),
         "discount rates": rates,
@@ -260,11 +300,10 @@ def fit_tables() -> dict[str, Array]:
         "discount shares": -np.expm1(-rates),
         "rank drop rates": drops[0],
         "rank drop weights": drops[1],
+        "waves": np.stack([np.real(EXPONENTS), np.imag(EXPONENTS)]),
+        "curves": fit_curves(),
+        **{name: np.array(numbers) for name, numbers in SERIES.items()},
     }
-    for digits, exponents in (("fast", FAST_EXPONENTS), ("exact", EXACT_EXPONENTS)):
-        tables[f"{digits} waves"] = np.stack([np.real(exponents), np.imag(exponents)])
-        tables[f"{digits} curves"] = fit_curves(exponents)
-    return tables
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -132,7 +131,6 @@ class Curves:
             self.feature,
             self.ptr,
             self._below,
-            self._is_repeated,
             self.constant,
             self.missing,
             out,
@@ -188,15 +186,6 @@ class Curves:
         return curves
 
     @cached_property
-    def _is_repeated(self) -> npt.NDArray[np.bool_]:
-        """Whether each function has the same pieces as its predecessor, bool[m]."""
-        spans = [slice(a, b) for a, b in pairwise(self.ptr.tolist())]
-        same = [np.array_equal(self.bounds[a], self.bounds[b]) for a, b in pairwise(spans)]
-        return np.array([False, *same])[: self.feature.size] & (
-            self.feature == np.roll(self.feature, 1)
-        )
-
-    @cached_property
     def _below(self) -> Float32Array:
         return rounded_down(self.bounds)
 
@@ -234,43 +223,22 @@ def _find_pieces(
         left = np.uint32(left - half)
 
 
-@entry_point(types.void(S2, I1, I1, S1, types.boolean[::1], F1, F1, F2))
+@entry_point(types.void(S2, I1, I1, S1, F1, F1, F2))
 @allocates
-def curve_values(
-    rows: Float32Array,
-    feature: Int64Array,
-    ptr: Int64Array,
-    below: Float32Array,
-    is_repeated: npt.NDArray[np.bool_],
-    constant: Float64Array,
-    missing: Float64Array,
-    out: Float64Array,
-) -> None:
+def curve_values(rows, feature, ptr, below, constant, missing, out):
     """Write the value of each curve in each row to `out`, float64[N, j]."""
     x, piece = np.empty(_CHUNK, np.float32), np.empty(_CHUNK, np.uint32)
     for start in range(0, rows.shape[0], _CHUNK):
         size = min(_CHUNK, rows.shape[0] - start)
         for j in range(feature.shape[0]):
-            if not is_repeated[j]:
-                _find_pieces(
-                    rows, start, size, feature[j], below[ptr[j] : ptr[j + 1] - 1], x, piece
-                )
+            _find_pieces(rows, start, size, feature[j], below[ptr[j] : ptr[j + 1] - 1], x, piece)
             for i in range(size):
                 out[start + i, j] = missing[j] if x[i] != x[i] else constant[ptr[j] + piece[i]]
 
 
 @entry_point(types.void(S2, I1, I1, S1, F2, I1, F1, I1))
 @allocates
-def curve_scores(
-    rows: Float32Array,
-    feature: Int64Array,
-    ptr: Int64Array,
-    below: Float32Array,
-    levels: Float64Array,
-    set_of_row: Int64Array,
-    out: Float64Array,
-    row_counts: Int64Array,
-) -> None:
+def curve_scores(rows, feature, ptr, below, levels, set_of_row, out, row_counts):
     """Add the level of each curve to the scores, float64[N], and count the rows of each piece."""
     x, piece = np.empty(_CHUNK, np.float32), np.empty(_CHUNK, np.uint32)
     for start in range(0, rows.shape[0], _CHUNK):

@@ -307,19 +307,8 @@ def _judge(grad: Reals, hess: Reals, probe: float) -> tuple[float, float, int]:
 
 
 def _gradients(
-    kernel: Callable[..., float],
-    sort: Callable[..., None],
-    start: int,
-    stop: int,
-    data: QueryData,
-    params: Float64Array,
-    composition: Composition | None,
-    slot: int,
-    slot_values: Int64Array,
-    ordered: bool,
-    out: Outputs,
-    work: WorkArrays,
-) -> None:
+    kernel, sort, start, stop, data, params, composition, slot, slot_values, ordered, out, work
+):
     """Write the outputs of the queries from `start` to `stop`."""
     scores, ptr, numbers, positions = data.scores, data.ptr, work.numbers, work.positions
     noisy = False
@@ -430,16 +419,7 @@ def gradients_to(single: bool, is_plain: bool) -> CompiledFunction[..., None]:
 @entry_point(
     types.void(INT, INT, I1, FLOAT, _outputs_of(F1), FLOAT, _outputs_of(F1), _outputs_of(S1))
 )
-def mix_documents(
-    start: int,
-    stop: int,
-    ptr: Int64Array,
-    first_factor: float,
-    first: Outputs,
-    second_factor: float,
-    second: Outputs,
-    out: Outputs,
-) -> None:
+def mix_documents(start, stop, ptr, first_factor, first, second_factor, second, out):
     """Write the weighted sum of two parts for the documents of the queries from `start` to
     `stop`.
     """

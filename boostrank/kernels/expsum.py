@@ -19,11 +19,11 @@ The functions of the sigmoid family are analytic on 0 <= t <= 1 with their neare
 and has a small relative error far away, where it vanishes. Terms and largest relative error on 0 <
 t <= 1, which the tests measure again:
 
-| function | with | `TRAINING`, 12 terms | `EXACT`, 16 terms |
-|---|---|---|---|
-| sigmoid(-x) | t / (1 + t) | 3e-9 | 3e-12 |
-| its slope | t / (1 + t)^2 | 4e-8 | 5e-11 |
-| softplus(-x) | ln(1 + t) | 3e-10 | 2e-13 |
+| function | with | 12 terms |
+|---|---|---|
+| sigmoid(-x) | t / (1 + t) | 3e-9 |
+| its slope | t / (1 + t)^2 | 4e-8 |
+| softplus(-x) | ln(1 + t) | 3e-10 |
 
 Not every curve is such a polynomial, but a curve that can be chosen freely, such as a bound on a
 curvature, may be.
@@ -45,24 +45,22 @@ from __future__ import annotations
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.intrinsics import WIDTH, Coefficients, add_to_range, advance
+from boostrank.kernels.intrinsics import Coefficients, advance
 from boostrank.kernels.jit import inline, inline_sums
 from boostrank.kernels.primitives import fast_exp, sort_descending
+from boostrank.kernels.tables import TABLES
 
 SUMS = Param(
     "sums",
     "fast",
-    "method of sums over pairs: fast (to about 1e-7; the engines use float32), exact (to about"
-    " 1e-10) or direct (pair by pair, the reference, in quadratic time)",
-    choices=("fast", "exact", "direct"),
+    "method of sums over pairs: fast (to about 1e-7; the engines use float32) or direct (pair by"
+    " pair, the reference, in quadratic time)",
+    choices=("fast", "direct"),
 )
 """The parameter for the objectives with sums over pairs."""
-FAST, EXACT, DIRECT = range(3)
+DIRECT = 1
 
-Curve = tuple[Coefficients, Coefficients]
-"""The coefficients of a curve for fast sums and for exact sums."""
-
-# Smaller factors between neighbours count as 0: their 16th powers would be subnormal, hence slow.
+# Smaller factors between neighbours count as 0: their 12th powers would be subnormal, hence slow.
 NOTHING = 1e-18
 # Smaller running sums are set to 0, because subnormal numbers slow down later steps a hundredfold.
 # Sums fade only over many documents of weight 0, so an occasional check is enough.
@@ -70,111 +68,9 @@ FADED = 1e-290
 LOOK = 64
 
 
-# Coefficients c_1, c_2, ..., for fast and for exact sums, which the tests fit again. They are
-# listed because the last digits of a fit, and whether a tie is exact, depend on the installed
-# linear algebra.
-SIGMOID = (
-    (
-        0.9999999999999998,
-        -0.9999998820025329,
-        0.999990324209133,
-        -0.9997599931937002,
-        0.9971829289836156,
-        -0.9810824135949276,
-        0.9193578214790583,
-        -0.7668052328295041,
-        0.5188194007566104,
-        -0.25519165621630374,
-        0.07873681946120852,
-        -0.011248117052656523,
-    ),
-    (
-        1.0000000000000002,
-        -0.9999999998606283,
-        0.9999999789025854,
-        -0.999999037807536,
-        0.9999791853686886,
-        -0.9997404260589522,
-        0.9979218454515034,
-        -0.9885752716070645,
-        0.9548538108283542,
-        -0.8673838304187305,
-        0.7023148777786232,
-        -0.4754417639806714,
-        0.2507718774721617,
-        -0.09466313256852507,
-        0.022457117866249047,
-        -0.002495231366057169,
-    ),
-)
-SLOPE = (
-    (
-        0.9999999999999999,
-        -1.999998875699757,
-        2.9999076893823284,
-        -3.997703379505813,
-        4.9729086552382,
-        -5.81668306361399,
-        6.2096427894099575,
-        -5.675452915257851,
-        4.079405845731235,
-        -2.0863340677797297,
-        0.6602332286177957,
-        -0.09592590652237601,
-    ),
-    (
-        1.0000000000000002,
-        -1.9999999982771406,
-        2.9999997391279805,
-        -3.9999880885750763,
-        4.999741811892119,
-        -5.996770723169152,
-        6.974039680835366,
-        -7.85646999942501,
-        8.428364185357044,
-        -8.302389888168275,
-        7.130087192696915,
-        -5.029024368533778,
-        2.728308867839917,
-        -1.0501036019580354,
-        0.252542742260969,
-        -0.028337551903842507,
-    ),
-)
-SOFTPLUS = (
-    (
-        0.9999999999999998,
-        -0.49999998787443695,
-        0.3333323401504792,
-        -0.24997542874966397,
-        0.19971285324847027,
-        -0.16475117236606923,
-        0.1347723221645722,
-        -0.10196539551467583,
-        0.06463884024576756,
-        -0.03048902017257365,
-        0.009156972774388754,
-        -0.001285143346312666,
-    ),
-    (
-        1.0,
-        -0.4999999999889155,
-        0.33333333165630247,
-        -0.24999992358216788,
-        0.199998349705953,
-        -0.16664613985068205,
-        0.14269340924867632,
-        -0.12410443511458867,
-        0.10759690734725727,
-        -0.0897774458271868,
-        0.06827735702819067,
-        -0.044235421441837376,
-        0.022641149978252235,
-        -0.008372596104156704,
-        0.0019579761159465824,
-        -0.00021533861109752187,
-    ),
-)
+SIGMOID, SLOPE = tuple(TABLES["sigmoid"]), tuple(TABLES["slope"])
+SOFTPLUS, _ACCURATE_SOFTPLUS = tuple(TABLES["softplus"]), tuple(TABLES["accurate softplus"])
+"""The coefficients c_1, c_2, ... of each function."""
 
 # Curvature of a majoriser in widths u = x / sigma,
 #
@@ -186,6 +82,8 @@ SOFTPLUS = (
 CURVATURE_NEAR, CURVATURE_NEARER, CURVATURE_FAR = 0.056, 0.223, 0.008
 CURVATURE = (CURVATURE_NEAR, 0.0, 0.0, CURVATURE_NEARER)
 CURVATURE_RATE = 1.0 / 16.0
+
+_WIDTH = 8  # grades whose sums fit a vector register
 
 ROOM = 32
 """The length of the `state` of `add_sums`."""
@@ -221,7 +119,7 @@ def add_sums(
 
     Args:
         r: float64[n], from `decays`.
-        coefficients: coefficients of f, whose number is even, at most 16, and part of the type.
+        coefficients: coefficients of f, whose number is even, at most 12, and part of the type.
         above, below: factors of the two sides; 1 and 1 make f an even function of the difference,
             -1 and 1 an odd one.
         state: float64[ROOM], overwritten.
@@ -266,30 +164,10 @@ def add_odd_and_even(
         out_even[j - 1] += even_up
 
 
-@inline
-def add_curve(
-    sums: int,
-    curve: Curve,
-    r: Float64Array,
-    w: Float64Array,
-    above: float,
-    below: float,
-    out: Float64Array,
-    state: Float64Array,
-) -> None:
-    """Run `add_sums` for a curve, such as `SIGMOID`, with the precision given by `sums`, an index
-    in `SUMS`.
-    """
-    if sums == EXACT:
-        add_sums(r, w, curve[EXACT], above, below, out, state)
-    else:
-        add_sums(r, w, curve[FAST], above, below, out, state)
-
-
 @inline_sums
 def softplus_of_power(t: float) -> float:
     """Return ln(1 + t) for 0 <= t <= 1 by arithmetic only, with a relative error below 2e-13."""
-    c: Coefficients = SOFTPLUS[EXACT]
+    c: Coefficients = _ACCURATE_SOFTPLUS
     high = c[8] + t * (
         c[9] + t * (c[10] + t * (c[11] + t * (c[12] + t * (c[13] + t * (c[14] + t * c[15])))))
     )
@@ -327,6 +205,13 @@ def cut_between_grades(r: Float64Array, member: Int64Array, grade: Int64Array) -
 
 
 @inline
+def _add_to_range(sums: Float64Array, start: int, stop: int, weight: float) -> None:
+    """Add `weight` to sums[start:stop] without a branch, where the sums are float64[`_WIDTH`]."""
+    for lane in range(_WIDTH):
+        sums[lane] += weight if (start <= lane) & (lane < stop) else 0.0
+
+
+@inline
 def add_wrong_pairs(
     grade: Int64Array,
     grades: int,
@@ -339,15 +224,18 @@ def add_wrong_pairs(
     higher-graded ones below.
 
     The same sums with weights of 1 are added to `count`. `tree`, float64[max(2 grades + 2, 4
-    `WIDTH`)], is overwritten.
+    `_WIDTH`)], is overwritten.
     """
     n = grade.shape[0]
-    if grades <= WIDTH:
+    if grades <= _WIDTH:
         # Few grades: one running sum per grade, over the documents passed so far with lower or
         # higher grades, without branches.
-        tree[: 4 * WIDTH] = 0.0
-        lower, higher = tree[:WIDTH], tree[WIDTH : 2 * WIDTH]
-        how_many_lower, how_many_higher = tree[2 * WIDTH : 3 * WIDTH], tree[3 * WIDTH : 4 * WIDTH]
+        tree[: 4 * _WIDTH] = 0.0
+        lower, higher = tree[:_WIDTH], tree[_WIDTH : 2 * _WIDTH]
+        how_many_lower, how_many_higher = (
+            tree[2 * _WIDTH : 3 * _WIDTH],
+            tree[3 * _WIDTH : 4 * _WIDTH],
+        )
         for i in range(n):
             j = n - 1 - i
             grade_down, grade_up = grade[i], grade[j]
@@ -355,10 +243,10 @@ def add_wrong_pairs(
             count[i] += how_many_lower[grade_down]
             out[j] -= higher[grade_up]
             count[j] -= how_many_higher[grade_up]
-            add_to_range(lower, 0, grade_down, w[i])
-            add_to_range(how_many_lower, 0, grade_down, 1.0)
-            add_to_range(higher, grade_up + 1, WIDTH, w[j])
-            add_to_range(how_many_higher, grade_up + 1, WIDTH, 1.0)
+            _add_to_range(lower, 0, grade_down, w[i])
+            _add_to_range(how_many_lower, 0, grade_down, 1.0)
+            _add_to_range(higher, grade_up + 1, _WIDTH, w[j])
+            _add_to_range(how_many_higher, grade_up + 1, _WIDTH, 1.0)
         return
     # Fenwick trees: slot k holds a sum over the grades k - (k & -k) to k - 1.
     counts = tree[grades + 1 :]

@@ -15,8 +15,8 @@ values of a start are integers too.
 float64 for LightGBM and in float32 for XGBoost. 64 documents descend a tree together, without
 branches (a leaf leads to itself), so memory accesses overlap, and all data that a step needs of a
 node are adjacent. Numbers are compared as integers in the same order. A missing value becomes the
-smallest or the largest integer, whichever leads in its direction. A binary search over the bounds
-finds the step of a start.
+smallest or the largest integer, whichever leads in its direction. A search over the bounds,
+in blocks, finds the step of a start.
 """
 
 from __future__ import annotations
@@ -243,16 +243,7 @@ def _is_listed(
     return (sets[begin + (category >> 5)] >> np.uint32(category & 31)) & np.uint32(1) != 0
 
 
-def _pass_over(
-    rows: Float32Array,
-    other: Float32Array,
-    unit: Int64Array,
-    trees: _Trees,
-    sets: UInt32Array | None,
-    changed: Int64Array,
-    base: Int64Array,
-    change: Int64Array,
-) -> None:
+def _pass_over(rows, other, unit, trees, sets, changed, base, change):
     """Add the leaves of each row to `base`, and the changes by each unit to `change`; `changed` is
     overwritten.
     """
@@ -301,17 +292,7 @@ _pass_with_sets, _pass_without = _compile_pass(_U1), _compile_pass(types.none)
 
 
 @entry_point(types.void(S2, I1, INT, I1, INT, I1, F1, I1, S2))
-def permute_within(
-    rows: Float32Array,
-    ptr: Int64Array,
-    first_query: int,
-    unit: Int64Array,
-    units: int,
-    within: Int64Array,
-    seeds: Float64Array,
-    order: Int64Array,
-    out: Float32Array,
-) -> None:
+def permute_within(rows, ptr, first_query, unit, units, within, seeds, order, out):
     """Shuffle the values of columns among the documents of each query, where the columns of one
     unit move together.
 
@@ -348,8 +329,8 @@ _TOGETHER = 64
 _SIZE, _INFINITY, _SIGN = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000), np.uint32(0x80000000)
 _LEAST, _MOST, _ONES = np.uint32(0), np.uint32(0xFFFFFFFF), np.uint64(0xFFFFFFFF)
 _BLOCK = 16  # pieces of a start that are skipped together
-_NONE, _ONE, _TWO, _THREE = np.uint32(0), np.uint32(1), np.uint32(2), np.uint32(3)
-_FOUR, _SEVEN, _EIGHT, _BLOCKS = np.uint32(4), np.uint32(7), np.uint32(8), np.uint32(_BLOCK)
+_NONE, _ONE, _BLOCKS = np.uint32(0), np.uint32(1), np.uint32(_BLOCK)
+_HALVES = np.array([8, 4, 2, 1], np.uint32)
 _NEXT, _HALF = np.uint64(1), np.uint64(32)
 
 
@@ -379,12 +360,12 @@ class Scorer:
     """
 
     def __init__(self, forest: Forest, *, double: bool) -> None:
-        start, nothing = forest.start, np.zeros(0)
+        start = forest.start or Curves.from_pairs([])
         if forest.categorical.any():
             raise ValueError("a split by categories")
-        self._zero_bits, self._score, real = 0, _score_single, np.float32
+        zero_bits, self._score, real = 0, _score_single, np.float32
         if double:
-            self._zero_bits = int(np.float32(ZERO).view(np.int32))
+            zero_bits = int(np.float32(ZERO).view(np.int32))
             self._score, real = _score, np.float64
         trees = forest.roots.size
         # The roots, then the children of each node, siblings adjacent.
@@ -394,52 +375,43 @@ class Scorer:
         inner, index = child >= 0, np.arange(child.size)
         node, leaf = child[inner], ~child[~inner]
         left = np.where(inner, trees + 2 * child.astype(np.int64), index)
-        bound, self._value = np.full(child.size, _MOST), np.zeros(child.size, real)
+        bound, value = np.full(child.size, _MOST), np.zeros(child.size, real)
         bound[inner] = _order_bits(rounded_down(forest.threshold))[node]
-        self._value[~inner] = forest.value[leaf]
-        self._depth = _measure_depths(left, trees)
+        value[~inner] = forest.value[leaf]
         # A view of a column: its values in order, with missing values below or above all others.
         kind = forest.kind.astype(np.int64) & (NAN_LEFT | ZERO_IS_MISSING)
-        started = nothing.astype(np.int64) if start is None else start.feature
-        self.columns: Int64Array = np.unique(np.concatenate([forest.feature, started]))
+        self.columns: Int64Array = np.unique(np.concatenate([forest.feature, start.feature]))
         of_nodes = 4 * np.searchsorted(self.columns, forest.feature) + kind
-        of_start = 4 * np.searchsorted(self.columns, started) + NAN_LEFT
+        of_start = 4 * np.searchsorted(self.columns, start.feature) + NAN_LEFT
         views = np.unique(np.concatenate([of_nodes, of_start]))
-        self._column, self._kind = (views // 4).astype(np.int32), (views % 4).astype(np.int32)
-        self._nodes = np.zeros((child.size, 2), np.uint64)
-        self._nodes[:, 0] = bound.astype(np.uint64) << _HALF | left.astype(np.uint64)
-        self._nodes[inner, 1] = _TOGETHER * np.searchsorted(views, of_nodes)[node]
-        self._start_view = np.searchsorted(views, of_start).astype(np.int32)
-        self._ptr, self._end, self._level = _split_in_blocks(start, real)
+        nodes = np.zeros((child.size, 2), np.uint64)
+        nodes[:, 0] = bound.astype(np.uint64) << _HALF | left.astype(np.uint64)
+        nodes[inner, 1] = _TOGETHER * np.searchsorted(views, of_nodes)[node]
+        # The arguments of `_score_in` beside the rows and the scores.
+        self._arguments = (
+            (views // 4).astype(np.int32),
+            (views % 4).astype(np.int32),
+            zero_bits,
+            np.searchsorted(views, of_start).astype(np.int32),
+            *_split_in_blocks(start, real),
+            nodes.ravel(),
+            value,
+            _measure_depths(left, trees),
+        )
 
     def scores(self, rows: Float32Array) -> Float64Array:
         """Return the scores, float64[n], of rows float32[n, c], C order, NaN where missing."""
         out = np.empty(rows.shape[0])
-        self._score(
-            rows.view(np.uint32),
-            self._column,
-            self._kind,
-            self._zero_bits,
-            self._start_view,
-            self._ptr,
-            self._end,
-            self._level,
-            self._nodes.ravel(),
-            self._value,
-            self._depth,
-            out,
-        )
+        self._score(rows.view(np.uint32), *self._arguments, out)
         return out
 
 
-def _split_in_blocks(start: Curves | None, real: type) -> tuple[Int64Array, UInt32Array, Reals]:
+def _split_in_blocks(start: Curves, real: type) -> tuple[Int64Array, UInt32Array, Reals]:
     """Return the pieces of a start in whole blocks: starts of the functions, ends of the pieces,
     and levels.
 
     The first piece of a function is for missing values and -infinity.
     """
-    if start is None:
-        return np.zeros(1, np.int64), np.zeros(0, np.uint32), np.zeros(0, real)
     sizes = np.diff(start.ptr)
     ptr = np.concatenate([[0], np.cumsum((sizes + _BLOCK) // _BLOCK * _BLOCK)])
     slots = np.arange(start.bounds.size) + np.repeat(ptr[:-1] + 1 - start.ptr[:-1], sizes)
@@ -460,20 +432,7 @@ def _measure_depths(left: Int64Array, trees: int) -> Int64Array:
 
 
 @allocates
-def _score_in(
-    rows: UInt32Array,
-    column: Int32Array,
-    kind: Int32Array,
-    zero_bits: int,
-    start_view: Int32Array,
-    ptr: Int64Array,
-    end: UInt32Array,
-    level: Reals,
-    nodes: UInt64Array,
-    value: Reals,
-    depth: Int64Array,
-    out: Float64Array,
-) -> None:
+def _score_in(rows, column, kind, zero_bits, start_view, ptr, end, level, nodes, value, depth, out):
     """Score rows that are given as the bits of their float32 numbers, with sums in the type of
     `value`.
 
@@ -505,20 +464,19 @@ def _score_in(
                 size, order = raw[i] & _SIZE, raw[i] | _SIGN if raw[i] < _SIGN else ~raw[i]
                 values[i] = zero if size <= largest_zero else absent if size > _INFINITY else order
         total[:] = 0.0
-        # Add the steps of a start: skip whole blocks, then search within one.
+        # Add the steps of a start: skip whole blocks, then search within one by halving.
         for j in range(start_view.size):
             values = x[start_view[j] * _TOGETHER : (start_view[j] + 1) * _TOGETHER]
             piece[:] = ptr[j]
             for last in range(ptr[j] + _BLOCK - 1, ptr[j + 1], _BLOCK):
                 for i in range(_TOGETHER):
                     piece[i] += _BLOCKS if end[last] < values[i] else _NONE
+            for half in _HALVES:
+                before = np.uint32(half - _ONE)
+                for i in range(_TOGETHER):
+                    piece[i] += half if end[piece[i] + before] < values[i] else _NONE
             for i in range(_TOGETHER):
-                slot, number = piece[i], values[i]
-                slot += _EIGHT if end[slot + _SEVEN] < number else _NONE
-                slot += _FOUR if end[slot + _THREE] < number else _NONE
-                slot += _TWO if end[slot + _ONE] < number else _NONE
-                slot += _ONE if end[slot] < number else _NONE
-                total[i] += level[slot]
+                total[i] += level[piece[i]]
         # Descend each tree with all documents together, and add the leaves.
         for tree in range(depth.size):
             position[:] = tree

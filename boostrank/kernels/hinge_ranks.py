@@ -37,8 +37,6 @@ from boostrank.kernels.expsum import (
     CURVATURE_NEARER,
     CURVATURE_RATE,
     DIRECT,
-    EXACT,
-    FAST,
     LOOK,
     NOTHING,
     SIGMOID,
@@ -51,7 +49,7 @@ from boostrank.kernels.expsum import (
     forget,
     group_by_gain,
 )
-from boostrank.kernels.intrinsics import Coefficients, advance
+from boostrank.kernels.intrinsics import advance
 from boostrank.kernels.jit import inline, inline_sums
 from boostrank.kernels.objective import Params, Query, Scratch
 from boostrank.kernels.primitives import gather, ideal_dcg, scatter
@@ -91,7 +89,7 @@ def shf_sdcg(
     query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
 ) -> float:
     """Return -J of one query, and write the gradient and curvature in the order of the rows."""
-    n, order, alpha, sums = query.scores.size, query.order, 1.0 / params.sigma, params.sums
+    n, order, alpha = query.scores.size, query.order, 1.0 / params.sigma
     ideal = ideal_dcg(query.query_const, params.train_discount)
     if n < 2 or ideal <= 0.0:
         return 0.0
@@ -104,11 +102,11 @@ def shf_sdcg(
     sorted_grad[:] = 0.0
     sorted_hess[:] = 0.0
     # The ranks, J of them, and its gradient through them.
-    direct = sums == DIRECT or n < SHORT
+    direct = params.sums == DIRECT or n < SHORT
     if direct:
         hinge_ranks(s, g, alpha, ranks, work[:n], work[n : 2 * n])
     else:
-        fast_hinge_ranks(sums, s, g, alpha, ranks, work, iwork)
+        fast_hinge_ranks(s, g, alpha, ranks, work, iwork)
     for pos in range(n):
         ranks[pos] = min(ranks[pos], FARTHEST)
     cut = math.inf
@@ -118,7 +116,7 @@ def shf_sdcg(
     if direct:
         hinge_gradient(s, g, alpha, slope, sorted_grad, sorted_hess, work[:n])
     else:
-        fast_hinge_gradient(sums, alpha, slope, sorted_grad, sorted_hess, work, iwork)
+        fast_hinge_gradient(alpha, slope, sorted_grad, sorted_hess, work, iwork)
     scatter(sorted_grad, order, grad)
     scatter(sorted_hess, order, hess)
     return -dcg
@@ -251,7 +249,6 @@ def anneal_cut(k: int, kth_gain: float, gains: Float64Array, ranks: Float64Array
 
 @inline
 def fast_hinge_ranks(
-    sums: int,
     s: Float64Array,
     gains: Float64Array,
     alpha: float,
@@ -261,9 +258,8 @@ def fast_hinge_ranks(
 ) -> None:
     """Write the rank of every document in a list of at least `expsum.ROOM` documents.
 
-    Args:
-        sums: index in `expsum.SUMS`, not `DIRECT`.
-        work, iwork: float64[`WORK` n], int64[`IWORK` n], written; `fast_hinge_gradient` reads them.
+    `work`, float64[`WORK` n], and `iwork`, int64[`IWORK` n], are written; `fast_hinge_gradient`
+    reads them.
     """
     n = s.shape[0]
     rows, state = work[: WORK * n].reshape((WORK, n)), work[_STATE * n :]
@@ -276,10 +272,7 @@ def fast_hinge_ranks(
     _write_steps(grouped_scores, alpha, rows[_GROUP_ROOT], rows[_GROUP_STEP])
     cut_between_grades(rows[_GROUP_ROOT], member, grade)
     cut_between_grades(rows[_GROUP_STEP], member, grade)
-    if sums == EXACT:
-        _sweep_counts(rows, SOFTPLUS[EXACT], SIGMOID[EXACT], SLOPE[EXACT], state)
-    else:
-        _sweep_counts(rows, SOFTPLUS[FAST], SIGMOID[FAST], SLOPE[FAST], state)
+    _sweep_counts(rows, state)
 
     # Documents of higher gain count one each, equal ones by the sigmoid.
     softplus, pull = rows[_SOFTPLUS], rows[_PULL]
@@ -311,7 +304,6 @@ def fast_hinge_ranks(
 
 @inline
 def fast_hinge_gradient(
-    sums: int,
     alpha: float,
     slope: Float64Array,
     grad: Float64Array,
@@ -326,10 +318,7 @@ def fast_hinge_gradient(
     grades = grade[member[n - 1]] + 1
     grouped_slopes = rows[_WEIGHT]
     gather(slope, member, grouped_slopes)
-    if sums == EXACT:
-        _sweep_slopes(rows, slope, SIGMOID[EXACT], SLOPE[EXACT], state)
-    else:
-        _sweep_slopes(rows, slope, SIGMOID[FAST], SLOPE[FAST], state)
+    _sweep_slopes(rows, slope, state)
 
     # `pull` is the sum over j of a pair's pull, `slope_pull` the same times c_j, and likewise
     # for curvatures.
@@ -409,15 +398,9 @@ def _add_sums(
 
 
 @inline
-def _sweep_counts(
-    rows: Float64Array,
-    softplus: Coefficients,
-    sigmoid: Coefficients,
-    slope: Coefficients,
-    state: Float64Array,
-) -> None:
+def _sweep_counts(rows: Float64Array, state: Float64Array) -> None:
     """Write the sums with weights of 1."""
-    n, slots = rows.shape[1], 4 * len(sigmoid)
+    n, slots = rows.shape[1], 4 * len(SIGMOID)
     curvature_state, all_slots = state[slots:], slots + 4 * len(CURVATURE)
     state[:all_slots] = 0.0
     rows[_PULL : _GROUP_CURVATURE + 1] = 0.0
@@ -426,7 +409,7 @@ def _sweep_counts(
             forget(state, all_slots)
         ones = (1.0, 1.0, 1.0, 1.0)
         steps = _read_steps(rows, _STEP, _GROUP_STEP, i)
-        sums = advance(state, (softplus, sigmoid, slope), steps, ones)
+        sums = advance(state, (SOFTPLUS, SIGMOID, SLOPE), steps, ones)
         softplus_sums, sigmoid_sums, slope_sums = sums[:4], sums[4:8], sums[8:]
         _add_sums(rows, _SOFTPLUS, _GROUP_SOFTPLUS, i, 1.0, softplus_sums)
         _add_sums(rows, _PULL, _GROUP_PULL, i, -1.0, sigmoid_sums)
@@ -438,15 +421,9 @@ def _sweep_counts(
 
 
 @inline
-def _sweep_slopes(
-    rows: Float64Array,
-    slopes: Float64Array,
-    sigmoid: Coefficients,
-    slope: Coefficients,
-    state: Float64Array,
-) -> None:
+def _sweep_slopes(rows: Float64Array, slopes: Float64Array, state: Float64Array) -> None:
     """Write the sums with the slopes c as weights."""
-    n, slots = rows.shape[1], 4 * len(sigmoid)
+    n, slots = rows.shape[1], 4 * len(SIGMOID)
     curvature_state, all_slots = state[slots:], slots + 4 * len(CURVATURE)
     state[:all_slots] = 0.0
     rows[_SLOPE_PULL : _GROUP_SLOPE_CURVATURE + 1] = 0.0
@@ -456,7 +433,7 @@ def _sweep_slopes(
         j = n - i
         weights = (slopes[i - 1], slopes[j], rows[_WEIGHT, i - 1], rows[_WEIGHT, j])
         steps = _read_steps(rows, _STEP, _GROUP_STEP, i)
-        sums = advance(state, (sigmoid, slope), steps, weights)
+        sums = advance(state, (SIGMOID, SLOPE), steps, weights)
         sigmoid_sums, slope_sums = sums[:4], sums[4:]
         _add_sums(rows, _SLOPE_PULL, _GROUP_SLOPE_PULL, i, -1.0, sigmoid_sums)
         rows[_SLOPE_EQUAL_PULL, i] += slope_sums[_GROUP_DOWN]

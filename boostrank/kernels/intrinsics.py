@@ -202,8 +202,6 @@ if numba.config.DISABLE_JIT:  # plain Python versions, for kernels that run unco
 
 
 Coefficients = tuple[float, ...]
-WIDTH = 8
-"""The length of the vector that `add_to_range` changes."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -283,34 +281,8 @@ def advance_plainly(
     return tuple(sums)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def add_to_range(typing: Any, sums: Any, start: Any, stop: Any, weight: Any) -> Any:
-    """Add `weight` to sums[start:stop] without a branch, where the sums are float64[`WIDTH`]."""
-
-    def generate(emit: Emitter) -> Any:
-        builder, arguments = emit.builder, emit.arguments
-        first = emit.spread(arguments[1], WIDTH)
-        last = emit.spread(arguments[2], WIDTH)
-        added = emit.spread(arguments[3], WIDTH)
-        lane = ir.Constant(ir.VectorType(ir.IntType(64), WIDTH), list(range(WIDTH)))
-        inside = builder.and_(
-            builder.icmp_signed(">=", lane, first), builder.icmp_signed("<", lane, last)
-        )
-        added = builder.select(inside, added, ir.Constant(vector_of(WIDTH), None))
-        pointer = emit.vector_at(emit.array(0).data, INDEX(0), WIDTH)
-        emit.store(builder.fadd(emit.load(pointer), added), pointer)
-        return emit.nothing()
-
-    return types.void(sums, types.int64, types.int64, types.float64), emitted(generate)
-
-
-def add_to_range_plainly(sums: Any, start: int, stop: int, weight: float) -> None:
-    """Compute `add_to_range` in plain Python."""
-    sums[max(start, 0) : max(stop, 0)] += weight
-
-
 if numba.config.DISABLE_JIT:
-    advance, add_to_range = advance_plainly, add_to_range_plainly
+    advance = advance_plainly
 
 
 WIDE = 16

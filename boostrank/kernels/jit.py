@@ -313,11 +313,7 @@ def _explained(error: Exception, function: Any) -> FileFormatError:
     # Shorten Numba's message.
     code = function.__code__
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    lines = [
-        t
-        for line in text.splitlines()
-        if (t := line.strip()) and not re.match(r"Failed in |File |During: ", t)
-    ]
+    lines = re.findall(r"^\s*(?!Failed in |File |During: )(\S.*?)\s*$", text, re.MULTILINE)
     reason = lines[0] if lines else type(error).__name__
     reason = re.sub(
         r"Unknown attribute ('\w+') of type (\w+)\(.*",

@@ -18,8 +18,8 @@ things make it fast:
   between grades once per tile. A document adds to the sums of its own grade and reads those of all
   grades, weighted by the difference of the gains.
 
-Error of delta, summed over the ranks and relative to their sum: 4e-7 with fast and 3e-10 with exact
-sums up to 4,096 documents, 8e-9 and 5e-10 up to 2^20. Work: n rows (columns + grades^2 columns /
+Error of delta, summed over the ranks and relative to their sum: 4e-7 up to 4,096 documents, 8e-9 up
+to 2^20. Work: n rows (columns + grades^2 columns /
 tile).
 """
 
@@ -36,11 +36,8 @@ from boostrank.kernels.expsum import (
     CURVATURE_NEAR,
     CURVATURE_NEARER,
     CURVATURE_RATE,
-    EXACT,
     FADED,
     NOTHING,
-    SIGMOID,
-    SOFTPLUS,
 )
 from boostrank.kernels.intrinsics import WIDE, add_outer, inner
 from boostrank.kernels.jit import allocates, inline, inline_sums
@@ -56,40 +53,13 @@ _FAR, _NEAR, _NEARER, _WRONG = range(4)
 _T = 3
 """The first power of t in a ladder, after the factors of the curvature."""
 
-# Coefficients of t, t^2, ..., of the sigmoid and of softplus, as in `expsum`.
-_FAST = np.array(
-    (
-        1.0000000000000009,
-        -0.9999830088014465,
-        0.9992523872631288,
-        -0.9899751928467332,
-        0.9365548645645182,
-        -0.7720800624916259,
-        0.4828218982127297,
-        -0.19138886054293472,
-        0.03479797464236375,
-    )
-)
-_FAST_SOFTPLUS = np.array(
-    (
-        1.0,
-        -0.4999977637861442,
-        0.3332351953059271,
-        -0.24869207438398103,
-        0.1918097837214758,
-        -0.1377513475859283,
-        0.07908196053907958,
-        -0.029792031047339716,
-        0.0052534577968560816,
-    )
-)
-_EXACT, _EXACT_SOFTPLUS = np.array(SIGMOID[EXACT]), np.array(SOFTPLUS[EXACT])
-
+# Coefficients of t, t^2, ..., as in `expsum`.
+_SIGMOID, _SOFTPLUS = TABLES["far sigmoid"], TABLES["far softplus"]
 
 LENGTHS = (4096, 1 << 20)
-COLUMNS = (WIDE, 2 * WIDE, 2 * WIDE, 3 * WIDE)  # with fast and exact sums, by length
+COLUMNS = (WIDE, 2 * WIDE)
 _RATES, _WEIGHTS = TABLES["rank drop rates"], TABLES["rank drop weights"]
-"""The rates -ln z and the weights of delta as a sum of powers, one row for each of COLUMNS."""
+"""The rates -ln z and the weights of delta as a sum of powers, one row for each of LENGTHS."""
 
 
 class RankedList(NamedTuple):
@@ -120,16 +90,14 @@ class PairWeights(NamedTuple):
 
 
 @inline
-def find_table_row(n: int, sums: int) -> int:
+def find_table_row(n: int) -> int:
     """Return the row of the tables that is used for a list of n documents."""
-    row = 0 if n <= LENGTHS[0] else 2
-    return row + int(sums == EXACT)
+    return 0 if n <= LENGTHS[0] else 1
 
 
 @inline
 @allocates
 def add_far_pairs(
-    sums: int,
     ranked: RankedList,
     pairs: PairWeights,
     blend: float,
@@ -145,17 +113,14 @@ def add_far_pairs(
     ln(1 + e^-u).
 
     Args:
-        sums: index in `expsum.SUMS`, not `DIRECT`.
         blend: blend of the training discount.
 
     Returns:
         The loss of these pairs, or 0 without `with_loss`.
     """
     n, loss = ranked.scores.shape[0], 0.0
-    row = find_table_row(n, sums)
+    row = find_table_row(n)
     columns = COLUMNS[row]
-    sigmoid = _EXACT if sums == EXACT else _FAST
-    softplus = _EXACT_SOFTPLUS if sums == EXACT else _FAST_SOFTPLUS
     # Weight of each column in W, and z^m for each rank difference m within reach.
     column_weights, node_powers = np.empty(columns), np.empty((2 * TILE + 1, columns))
     for a in range(columns):
@@ -165,8 +130,8 @@ def add_far_pairs(
     column_weights[ONE] += blend * pairs.by_delta / n
     for side in (1.0, -1.0):
         # Both sides meet every pair, but its loss counts once.
-        costs = softplus if with_loss and side > 0.0 else softplus[:0]
-        loss += _pass(side, ranked, pairs, sigmoid, costs, column_weights, node_powers, grad, hess)
+        costs = _SOFTPLUS if with_loss and side > 0.0 else _SOFTPLUS[:0]
+        loss += _pass(side, ranked, pairs, costs, column_weights, node_powers, grad, hess)
     return loss
 
 
@@ -176,7 +141,6 @@ def _pass(
     side: float,
     ranked: RankedList,
     pairs: PairWeights,
-    sigmoid: Float64Array,
     softplus: Float64Array,
     column_weights: Float64Array,
     node_powers: Float64Array,
@@ -195,7 +159,7 @@ def _pass(
     alpha, by_rank = pairs.alpha, pairs.by_rank
     n, grades, columns = s.shape[0], grade_gains.shape[0], column_weights.shape[0]
     with_loss = softplus.shape[0] > 0
-    rungs = _T + sigmoid.shape[0]
+    rungs = _T + _SIGMOID.shape[0]
     rows = rungs + 1 if with_loss else rungs
     tile_sums, sums = np.empty((grades, rows * columns)), np.zeros((grades, (1 + rows) * columns))
     ladder, row_factors, document = np.empty(rungs + 1), np.empty(1 + rungs), np.empty(columns)
@@ -246,8 +210,8 @@ def _pass(
                 row_factors[_NEAR] = CURVATURE_NEAR * ladder[_NEAR]
                 row_factors[_NEARER] = CURVATURE_NEARER * ladder[_NEARER]
                 row_factors[_WRONG] = -1.0
-                for term in range(sigmoid.shape[0]):
-                    row_factors[_WRONG + 1 + term] = sigmoid[term] * ladder[_T + term]
+                for term in range(_SIGMOID.shape[0]):
+                    row_factors[_WRONG + 1 + term] = _SIGMOID[term] * ladder[_T + term]
                 grade_sums, pull, curvature = sums[grade[i]], 0.0, 0.0
                 stop = row_factors.shape[0]
                 for at in range(0, columns, WIDE):

@@ -167,9 +167,6 @@ def cumulated(
 # A block's ranking stays in a core's cache, and its work outweighs the cost of starting a thread
 # (~50 us).
 _DOCUMENTS_A_BLOCK = 20_000
-# Up to this depth the best documents are selected in one pass over the scores, which is faster than
-# sorting all.
-_PICK = 32
 
 EXPECTED, INPUT, PESSIMISTIC, OPTIMISTIC = 0, 1, 2, 3
 TIES = {
@@ -183,11 +180,10 @@ TIES = {
 
 
 class _Ranking(NamedTuple):
-    """The ranked documents of a block of queries, and for each query how many are ranked."""
+    """The ranked documents of a block of queries, and the ends of their runs of ties."""
 
     order: Int64Array
     ends: Int64Array
-    counts: Int64Array
 
 
 class _Work(NamedTuple):
@@ -198,7 +194,7 @@ class _Work(NamedTuple):
     scratch: Float64Array
 
 
-_RANKING = types.BaseTuple.from_types((I1, I1, I1), _Ranking)
+_RANKING = types.BaseTuple.from_types((I1, I1), _Ranking)
 
 
 class MetricPass(NamedTuple):
@@ -231,20 +227,15 @@ def measure(
         return []
     ptr = np.require(ptr, np.int64, ["C", "W"])  # compiled code does not take read-only arrays
     outs = [np.zeros((ptr.size - 1, p.cutoffs.size)) for p in passes]
-    depth = max(int(p.cutoffs[-1]) for p in passes)
 
     def measure_block(span: tuple[int, int]) -> None:
         start, stop = span
         # Rank each query of the block once, then measure every metric on the ranked lists.
         documents, longest = int(ptr[stop] - ptr[start]), int(np.diff(ptr[start : stop + 1]).max())
-        ranking = _Ranking(
-            np.empty(documents, np.int64),
-            np.empty(documents, np.int64),
-            np.empty(stop - start, np.int64),
-        )
-        keys, spare = np.empty(longest + _PICK), np.empty(2 * longest, np.int64)
+        ranking = _Ranking(np.empty(documents, np.int64), np.empty(documents, np.int64))
+        keys, spare = np.empty(longest), np.empty(2 * longest, np.int64)
         sort = compiled_sort.compiled
-        _rank(sort, start, stop, scores, labels, ptr, depth, ties, ranking, keys, spare)
+        _rank(sort, start, stop, scores, labels, ptr, ties, ranking, keys, spare)
         work = _Work(np.empty(longest), np.empty(longest), np.empty(longest + 1))
         for metric_pass, out in zip(passes, outs, strict=True):
             kernel, grades, weights, cutoffs = metric_pass
@@ -254,75 +245,19 @@ def measure(
     return outs
 
 
-@inline
-def rank_top(
-    sort: Callable[..., None],
-    scores: Float64Array,
-    depth: int,
-    order: Int64Array,
-    keys: Float64Array,
-    spare: Int64Array,
-) -> int:
-    """Write the best `depth` >= 1 documents and those tied with the last of them to `order`, and
-    return their number.
-
-    Args:
-        sort: `primitives.compiled_sort`.
-        order: int64[n], documents by descending score, with ties in input order.
-        keys, spare: float64[n + 32], int64[2n], overwritten.
-    """
-    n = scores.shape[0]
-    if depth > _PICK or 2 * depth > n:
-        sort(scores, order, spare[:n])
-        return n
-    best, least = keys[n:], 0.0
-    for i in range(n):
-        if i >= depth and scores[i] <= least:
-            continue
-        j = min(i, depth - 1)
-        while j > 0 and scores[i] > best[j - 1]:
-            best[j] = best[j - 1]
-            j -= 1
-        best[j] = scores[i]
-        least = best[depth - 1]  # the depth-th score so far
-    chosen, m = spare[n:], 0
-    for i in range(n):
-        if scores[i] >= least:
-            keys[m], chosen[m] = scores[i], i
-            m += 1
-    sort(keys[:m], order[:m], spare[:m])
-    for pos in range(m):
-        order[pos] = chosen[order[pos]]
-    return m
-
-
-@entry_point(types.void(SORT, INT, INT, F1, F1, I1, INT, INT, _RANKING, F1, I1))
-def _rank(
-    sort: Callable[..., None],
-    start: int,
-    stop: int,
-    scores: Float64Array,
-    labels: Float64Array,
-    ptr: Int64Array,
-    depth: int,
-    ties: int,
-    ranking: _Ranking,
-    keys: Float64Array,
-    spare: Int64Array,
-) -> None:
+@entry_point(types.void(SORT, INT, INT, F1, F1, I1, INT, _RANKING, F1, I1))
+def _rank(sort, start, stop, scores, labels, ptr, ties, ranking, keys, spare):
     """Rank each query, then find the ends of its runs of ties, or break the ties by label."""
     for q in range(start, stop):
-        # Rank as many documents as are needed.
         a, b, at = ptr[q], ptr[q + 1], ptr[q] - ptr[start]
         n = b - a
         s, order, run_ends = scores[a:b], ranking.order[at : at + n], ranking.ends[at : at + n]
-        m = rank_top(sort, s, depth, order, keys, spare)
-        ranking.counts[q - start] = m
+        sort(s, order, spare[:n])
         # Find its runs of tied documents, from `pos` to `end`.
         pos = 0
-        while pos < m:
+        while pos < n:
             end = pos + 1
-            while end < m and s[order[end]] == s[order[pos]]:
+            while end < n and s[order[end]] == s[order[pos]]:
                 end += 1
             if ties == EXPECTED:
                 for i in range(pos, end):
@@ -372,23 +307,12 @@ def weighted_sums(
         types.BaseTuple.from_types((F1, F1, F1), _Work),
     )
 )
-def _apply(
-    kernel: Callable[..., None],
-    start: int,
-    stop: int,
-    ptr: Int64Array,
-    ranking: _Ranking,
-    grades: Float64Array,
-    weights: Float64Array,
-    cutoffs: Int64Array,
-    out: Float64Array,
-    work: _Work,
-) -> None:
+def _apply(kernel, start, stop, ptr, ranking, grades, weights, cutoffs, out, work):
     """Measure the positions of each query up to the largest cut-off, extended to a whole run of
     ties.
     """
     for q in range(start, stop):
-        a, at, m = ptr[q], ptr[q] - ptr[start], ranking.counts[q - start]
+        a, at, m = ptr[q], ptr[q] - ptr[start], ptr[q + 1] - ptr[q]
         k = min(m, cutoffs[-1])
         if k < m:
             m = ranking.ends[at + k - 1]

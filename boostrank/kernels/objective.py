@@ -69,7 +69,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import dedent
 from types import FunctionType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -100,18 +100,10 @@ ARRAYS = (
 """The arguments with which the driver calls a kernel."""
 
 
-class Params(Protocol):
-    """The values of the declared parameters in one round, which a kernel reads by name."""
-
-    def __getattr__(self, name: str, /) -> Any:
-        """Return a number, an integer or a bool."""
-
-
-class Scratch(Protocol):
-    """The declared scratch rows of one query, which a kernel reads by name."""
-
-    def __getattr__(self, name: str, /) -> Any:
-        """Return float64[n] or int64[n], of undefined contents."""
+Params = Any
+"""The values of the declared parameters in one round, which a kernel reads by name."""
+Scratch = Any
+"""The declared scratch rows of one query, float64[n] or int64[n], which a kernel reads by name."""
 
 
 class Kernel(CompiledFunction[..., float]):
@@ -267,25 +259,17 @@ def check_arguments(kernel: Kernel) -> None:
     """
     name, parameters = kernel.body.__name__, tuple(inspect.signature(kernel.body).parameters)
     expected = ARRAYS if len(parameters) == len(ARRAYS) else ARGUMENTS
-    swapped = [
-        (i + 1, name)
-        for i, name in enumerate(parameters)
-        if name in expected and expected.index(name) != i
+    moved = [
+        argument
+        for i, argument in enumerate(parameters)
+        if argument in expected and expected.index(argument) != i
     ]
-    if len(parameters) == len(expected) and not swapped:
-        return
-    wrong = f"takes {len(parameters)} arguments, not {len(expected)}"
-    if len(parameters) == len(expected):
-        position, argument = swapped[0]
-        wrong = (
-            f"calls its argument {position} {argument}, which is argument"
-            f" {expected.index(argument) + 1}"
+    if len(parameters) != len(expected) or moved:
+        raise FileFormatError(
+            f"{name} takes ({', '.join(parameters)}): write def {name}({', '.join(expected)})",
+            file=kernel.file,
+            line=kernel.line,
         )
-    raise FileFormatError(
-        f"{name} {wrong}: write def {name}({', '.join(expected)})",
-        file=kernel.file,
-        line=kernel.line,
-    )
 
 
 Prepare = Callable[[Float64Array, Float64Array, Int64Array, ParamValues], Constants]

@@ -5,6 +5,7 @@ squared error.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -125,34 +126,22 @@ def default_constants(
     If `values["normalize"]` is none, both ideals are 1 instead, and 0 in queries without gain; a
     sum linear in the gains needs no other exception.
     """
-    sizes = np.diff(ptr)
-    queries = np.zeros((sizes.size, 3))
-    # Best possible ranking of each query, and its discounted gains up to k.
-    k = np.broadcast_to(np.asarray(values.get("k", 0), dtype=np.int64), sizes.size)
-    depth = np.where(k == 0, sizes, np.minimum(k, sizes))
-    query = np.repeat(np.arange(sizes.size), sizes)
-    best = gains[np.lexsort((-gains, query))]
-    rank = np.arange(1, gains.size + 1) - np.repeat(ptr[:-1], sizes)
-    filled = sizes > 0
-    first, last = ptr[:-1][filled], ptr[1:][filled] - 1
-    queries[filled, KTH_GAIN] = best[first + depth[filled] - 1]
-    can_order = np.zeros(sizes.size, bool)
-    can_order[filled] = best[first] != best[last]
-    counted = np.flatnonzero((rank <= np.repeat(depth, sizes)) & np.repeat(can_order, sizes))
-    log_discounts = np.array(
-        [1.0 / math.log2(1.0 + r) for r in range(1, int(sizes.max(initial=0)) + 1)]
-    )
-    query, rank, best = query[counted], rank[counted], best[counted]
-    # bincount adds in the order of the ranks.
-    for column, discounts in (
-        (IDEAL_LOG, log_discounts[rank - 1]),
-        (IDEAL_LINEAR, 1.0 - (rank - 1.0) / sizes[query]),
-    ):
-        queries[:, column] = np.bincount(query, best * discounts, sizes.size)
-    if values.get(NORMALIZE.name) == "none":
-        with_gain = np.repeat(np.arange(sizes.size), sizes)[gains != 0.0]
-        has_gain = np.bincount(with_gain, minlength=sizes.size) > 0
-        queries[:, IDEAL_LOG] = queries[:, IDEAL_LINEAR] = has_gain
+    longest, queries = int(np.diff(ptr).max(initial=0)), np.zeros((ptr.size - 1, 3))
+    cutoffs = np.broadcast_to(np.asarray(values.get("k", 0), np.int64), ptr.size - 1)
+    log_discounts = np.array([1.0 / math.log2(1.0 + rank) for rank in range(1, longest + 1)])
+    for q, (a, b) in enumerate(pairwise(ptr)):
+        n = b - a
+        if n == 0:
+            continue
+        # Best possible ranking, and its discounted gains up to the cut-off, added by rank.
+        best, depth = np.sort(gains[a:b])[::-1], min(cutoffs[q] or n, n)
+        queries[q, KTH_GAIN] = best[depth - 1]
+        if values.get(NORMALIZE.name) == "none":
+            queries[q, [IDEAL_LOG, IDEAL_LINEAR]] = best.any()
+        elif best[0] != best[-1]:
+            linear_discounts = 1.0 - np.arange(depth) / n
+            queries[q, IDEAL_LOG] = np.cumsum(best[:depth] * log_discounts[:depth])[-1]
+            queries[q, IDEAL_LINEAR] = np.cumsum(best[:depth] * linear_discounts)[-1]
     return np.zeros((gains.size, 0)), queries
 
 

@@ -36,12 +36,10 @@ import math
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.expsum import (
     DIRECT,
-    EXACT,
-    FAST,
     SIGMOID,
     SLOPE,
-    add_curve,
     add_odd_and_even,
+    add_sums,
     decays,
 )
 from boostrank.kernels.jit import inline, inline_sums
@@ -82,10 +80,7 @@ def soft_ranks(
     # 1 + sum below P + sum above (1 - P), and sum_j w_ij for the gradients.
     for i in range(n):
         ones[i], pair_weights[i], ranks[i] = 1.0, 0.0, 1.0 + i
-    if sums == EXACT:
-        add_odd_and_even(steps, ones, SIGMOID[EXACT], SLOPE[EXACT], ranks, pair_weights, state)
-    else:
-        add_odd_and_even(steps, ones, SIGMOID[FAST], SLOPE[FAST], ranks, pair_weights, state)
+    add_odd_and_even(steps, ones, SIGMOID, SLOPE, ranks, pair_weights, state)
 
 
 @inline
@@ -109,7 +104,7 @@ def soft_gradient(
         return
     # sum_j w_pj c_j
     weighted_slopes[:] = 0.0
-    add_curve(sums, SLOPE, steps, slope, 1.0, 1.0, weighted_slopes, state)
+    add_sums(steps, slope, SLOPE, 1.0, 1.0, weighted_slopes, state)
     highest = -math.inf
     for i in range(n):
         grad[i] -= alpha * (weighted_slopes[i] - slope[i] * pair_weights[i])
@@ -119,7 +114,7 @@ def soft_gradient(
     if highest > 0.0:
         for i in range(n):
             pair_weights[i], weighted_slopes[i] = abs(slope[i]), 0.0
-        add_curve(sums, SLOPE, steps, pair_weights, 1.0, 1.0, weighted_slopes, state)
+        add_sums(steps, pair_weights, SLOPE, 1.0, 1.0, weighted_slopes, state)
     for i in range(n):
         hess[i] += alpha * alpha * abs(weighted_slopes[i])
 

@@ -26,8 +26,8 @@ damped waves with common exponents:
 
 The exponents come from a matrix pencil over all curves at once, and the coefficients from least
 squares, which are exact at u = 0 so that tied documents get the same value whichever comes
-first. Largest error of a curve / of its slope over all nodes, for curves of size up to 4:
-`FAST_TABLES` 3e-8 / 6e-8, `EXACT_TABLES` 4e-12 / 2e-11.
+first. Largest error of a curve / of its slope over all nodes, for curves of size up to 4: 3e-8 /
+6e-8.
 
 With w_jr the derivative of E_j by the r-th sum,
 
@@ -68,9 +68,13 @@ RATES, WEIGHTS = TABLES["discount rates"], TABLES["discount weights"]
 """-ln z_l and c_l, float64[discounts, rows of curves]."""
 SHARES = TABLES["discount shares"]
 """1 - z_l."""
-FAST_WAVES, EXACT_WAVES = TABLES["fast waves"], TABLES["exact waves"]
+WAVES = TABLES["waves"]
 """Damping and frequency of each wave, the real and imaginary parts of e, float64[2, waves]."""
-FAST_TABLES, EXACT_TABLES = TABLES["fast curves"], TABLES["exact curves"]
+WAVE_COUNTS = np.full(NODES.size, WAVES.shape[1])
+"""The number of waves of each sum of powers. Loops of a length known to the compiler are unrolled,
+and then do not use SIMD.
+"""
+CURVES = TABLES["curves"]
 """The coefficients of exp(-e |u|), real then imaginary, float64[discounts, sides, rows of curves,
 2 waves].
 """
@@ -79,9 +83,9 @@ FAST_TABLES, EXACT_TABLES = TABLES["fast curves"], TABLES["exact curves"]
 BINOMIAL, NORMAL = 0, 1
 """The models of a rank's distribution."""
 
-NUMBERS_A_DOCUMENT = 40
-"""The length of the buffer of `evaluate_sweeps` per document: 36 running sums, ordered inputs."""
-WORK_COLUMNS = 36
+NUMBERS_A_DOCUMENT = 20
+"""The length of the buffer of `evaluate_sweeps` per document, two sums per wave."""
+WORK_COLUMNS = 32
 """The number of columns in the work space: at least the rows of curves, and two per wave."""
 _SUMS, _SUM_SLOPES, _DECAY, _ABOVE, _PULL, _PUSH, _BELOW, WORK_ROWS = range(8)
 """The rows of the work space."""
@@ -334,22 +338,19 @@ def evaluate_sinkhorn(
 @inline
 def evaluate_sweeps(
     contests: Contests,
-    waves: Float64Array,
-    tables: Float64Array,
     others_slope: Float64Array,
     own_slope: Float64Array,
     buffer: Float64Array,
     work: Float64Array,
 ) -> float:
-    """Compute the same as `evaluate_pairs` in three passes over the documents by descending score.
-
-    `waves` and `tables` are FAST_WAVES and FAST_TABLES, or EXACT_WAVES and EXACT_TABLES.
+    """Compute the same as `evaluate_pairs` in three passes over the documents by descending
+    score.
     """
     s, gains, scale = contests.scores, contests.gains, contests.scale
-    n, half = s.shape[0], waves.shape[1]
+    n, length_class = s.shape[0], find_length_class(s.shape[0])
+    half = WAVE_COUNTS[length_class]
     width = 2 * half
-    length_class = find_length_class(n)
-    table = tables[length_class]
+    table = CURVES[length_class]
     first_row, stop_row = find_rows(contests.model, contests.blend, length_class)
     sums, sum_slopes, decay = work[_SUMS], work[_SUM_SLOPES], work[_DECAY, :width]
     above, below = work[_ABOVE, :width], work[_BELOW, :width]
@@ -360,7 +361,7 @@ def evaluate_sweeps(
     below[:] = 0.0
     for j in range(n - 1, -1, -1):
         if j < n - 1:
-            _write_decays(scale * (s[j] - s[j + 1]), waves, decay)
+            _write_decays(scale * (s[j] - s[j + 1]), decay)
             _pass_document(below, decay)
         for a in range(width):
             buffer[j * width + a] = below[a]
@@ -371,7 +372,7 @@ def evaluate_sweeps(
     objective = 0.0
     for j in range(n):
         if j > 0:
-            _write_decays(scale * (s[j - 1] - s[j]), waves, decay)
+            _write_decays(scale * (s[j - 1] - s[j]), decay)
             _pass_document(above, decay)
             _pass_sums(pull, push, decay)
             others_slope[j] = _add_real_parts(pull, half)
@@ -401,20 +402,20 @@ def evaluate_sweeps(
     # Up again: the pull of each document on those above it.
     pull[:] = 0.0
     for m in range(n - 2, -1, -1):
-        _write_decays(scale * (s[m] - s[m + 1]), waves, decay)
+        _write_decays(scale * (s[m] - s[m + 1]), decay)
         _pass_sums(pull, buffer[(m + 1) * width : (m + 2) * width], decay)
         others_slope[m] += _add_real_parts(pull, half)
     return objective
 
 
 @inline
-def _write_decays(gap: float, waves: Float64Array, decay: Float64Array) -> None:
+def _write_decays(gap: float, decay: Float64Array) -> None:
     """Write exp(-e gap) for every exponent, real parts first, by squaring a series at a fraction of
     the gap.
 
     Neighbours are mostly so close that nothing is squared. Every inner loop uses SIMD.
     """
-    half = waves.shape[1]
+    half = decay.shape[0] // 2
     if gap >= _FARTHEST:
         decay[:] = 0.0
         return
@@ -429,7 +430,7 @@ def _write_decays(gap: float, waves: Float64Array, decay: Float64Array) -> None:
     for k in range(9, 0, -1):
         part = step / k
         for a in range(half):
-            x, y, re, im = part * waves[0, a], part * waves[1, a], decay[a], decay[half + a]
+            x, y, re, im = part * WAVES[0, a], part * WAVES[1, a], decay[a], decay[half + a]
             decay[a] = 1.0 + (x * re - y * im)
             decay[half + a] = x * im + y * re
     for _ in range(squarings):

@@ -48,20 +48,15 @@ SWAP_SCRATCH = "grades up down reads between passing"
 
 
 def swap_constants(
-    metric: str,
-    k: int | Int64Array,
-    labels: Float64Array,
-    gains: Float64Array,
-    ptr: Int64Array,
-    values: ParamValues,
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
 ) -> Constants:
-    """Return the grade of each document, and the metric's divisor for each query in the form of
-    `default_constants`.
+    """Return the grade of each document for the metric in the values, and its divisor for each
+    query in the form of `default_constants`.
 
     The divisor, in place of both ideals, is R for MAP and 1 for MRR, ERR and precision, or 0 if all
-    orders are equal. NDCG
-    needs no grades.
+    orders are equal. NDCG needs no grades. The cut-off is `k` or `truncation_level`.
     """
+    metric, k = values["metric"], values.get("k", values.get("truncation_level", 0))
     if metric == "ndcg":
         return default_constants(labels, gains, ptr, {"k": k})
     if metric == "err":

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -31,7 +32,6 @@ from boostrank.kernels.driver import (
 from boostrank.kernels.objective import GAIN_WEIGHTS, LOSS_WEIGHTS
 from boostrank.kernels.options import GAIN_BASE, Composition
 from boostrank.kernels.shared import DOCUMENT_WEIGHTS, K
-from boostrank.objectives import OBJECTIVES
 
 # Longest list for pair loops: 50,000 documents are 2.5e9 ordered pairs, seconds per round.
 MAX_QUADRATIC_DOCUMENTS = 50_000
@@ -94,12 +94,7 @@ class BoundObjective:
                 f"the queries have their own k, but objective {objective.name!r} has no cut-off"
             )
         self._buffers = Buffers.allocate(labels.size, len(queries))
-        single = len(self._parts) == 1
-        self._part_buffers = [
-            self._buffers if single else Buffers.allocate(labels.size, len(queries), np.float64)
-            for _ in self._parts
-        ]
-        self._exact_buffers = [] if single else self._part_buffers
+        self._part_buffers = [self._buffers] if len(self._parts) == 1 else self._exact_buffers
         self._threads = resolve_threads(objective.threads)
 
     def gradient(self, scores: npt.ArrayLike, round: int, *, loss: bool = True) -> Gradient:
@@ -140,9 +135,9 @@ class BoundObjective:
         """Compute loss, gradient and curvature in float64 and unscaled, even if all gradients are
         0.
         """
-        buffers = self._exact(scores, round)
-        factors = self._factors(round, buffers)
-        pairs = list(zip(factors, buffers, strict=True))
+        self._run(scores, round, self._exact_buffers, True)
+        factors = self._factors(round, self._exact_buffers)
+        pairs = list(zip(factors, self._exact_buffers, strict=True))
         dead = np.all([factor * b.magnitude == 0.0 for factor, b in pairs], axis=0)
         value = sum(factor * float(b.loss.sum()) for factor, b in pairs)
         return Gradient(
@@ -158,9 +153,10 @@ class BoundObjective:
         The loss of a mixture is that of its parts by their shares, without the balance, which
         changes every round.
         """
-        buffers = self._exact(scores, round)
-        shares = self.objective.factors(round, [1.0] * len(buffers))
-        total = sum(share * float(b.loss.sum()) for share, b in zip(shares, buffers, strict=True))
+        self._run(scores, round, self._exact_buffers, True)
+        shares = self.objective.factors(round, [1.0] * len(self._parts))
+        losses = [float(buffers.loss.sum()) for buffers in self._exact_buffers]
+        total = sum(share * loss for share, loss in zip(shares, losses, strict=True))
         return float(self._all_reduce(np.array([total]))[0]) / max(self.total_queries, 1)
 
     def check_gains(self) -> None:
@@ -175,13 +171,11 @@ class BoundObjective:
                 "nothing to learn: in every query all documents have the same gain"
             )
 
-    def _exact(self, scores: npt.ArrayLike, round: int) -> list[Buffers]:
-        """Run the kernel of every part in float64."""
-        if not self._exact_buffers:
-            documents, queries = self.queries.n_documents, len(self.queries)
-            self._exact_buffers = [Buffers.allocate(documents, queries, np.float64)]
-        self._run(scores, round, self._exact_buffers, True)
-        return self._exact_buffers
+    @cached_property
+    def _exact_buffers(self) -> list[Buffers]:
+        """Outputs of every part in float64."""
+        documents, queries = self.queries.n_documents, len(self.queries)
+        return [Buffers.allocate(documents, queries, np.float64) for _ in self._parts]
 
     def _run(
         self, scores: npt.ArrayLike, round: int, out: Sequence[Buffers], loss: bool
@@ -214,21 +208,15 @@ class BoundObjective:
         self, q: int, scores: Float64Array, round: int, part: _Part | None = None
     ) -> str:
         in_query = scores[self.queries.ptr[q] : self.queries.ptr[q + 1]]
-        finite = in_query[np.isfinite(in_query)]
-        span = f"{finite.min():g} to {finite.max():g}" if finite.size else "none finite"
-        if finite.size < in_query.size:
-            cause = (
-                f"{in_query.size - finite.size} of its {in_query.size} scores are not finite; lower"
-                " the learning rate"
-            )
-        else:
-            cause = "the gradient or hessian is not finite, or the hessian is negative"
-        which = (
-            f", part {part.objective.name!r}" if part is not None and len(self._parts) > 1 else ""
-        )
+        cause = "the gradient or hessian is not finite, or the hessian is negative"
+        bad = in_query.size - np.count_nonzero(np.isfinite(in_query))
+        if bad:
+            cause = f"{bad} of its {in_query.size} scores are not finite; lower the learning rate"
+        name = self.objective.name if part is None else part.objective.name
         return (
-            f"objective {self.objective.name!r}{which}, round {round}, query {self.queries.qid[q]}"
-            f" ({in_query.size} documents, scores {span}): {cause}"
+            f"objective {name!r}, round {round}, query {self.queries.qid[q]}"
+            f" ({in_query.size} documents, scores {in_query.min():g} to {in_query.max():g}):"
+            f" {cause}"
         )
 
 
@@ -238,29 +226,19 @@ def _check_pairs(objective: Any, queries: QueryIndex) -> None:
     """
     spec, values, longest = objective.spec, objective.params, queries.longest
     # Find what makes the number of pairs grow, and what reduces it.
-    depth_limit = MAX_QUADRATIC_DOCUMENTS**2 // max(longest, 1)
-    depth, cause = longest if spec.quadratic else 0, f"objective {spec.name!r}"
-    remedy = (
-        "Use an objective without this limit:"
-        f" {', '.join(s.name for s in OBJECTIVES if not s.quadratic)}"
-    )
+    limit = MAX_QUADRATIC_DOCUMENTS**2 // max(longest, 1)
+    depth, remedy = longest if spec.quadratic else 0, "use another one, such as lambdarank"
     if values.get("sums") == "direct":
-        depth, cause = longest, "sums=direct"
-        remedy = "Use sums=fast or sums=exact, which have no such limit"
+        depth, remedy = longest, "replace sums=direct by sums=fast"
     elif "truncation_level" in values:
-        depth = values["truncation_level"]
-        cause = f"truncation_level={depth:,}"
-        remedy = f"Set truncation_level to at most {depth_limit:,}"
+        depth, remedy = values["truncation_level"], f"set truncation_level to at most {limit:,}"
     elif values.get("neighbors") == 0 and values["mode"] != "classic":
-        depth, cause = values["k"] or longest, "neighbors=0"
-        remedy = f"Set neighbors, or set k to at most {depth_limit:,}"
+        depth, remedy = values["k"] or longest, f"set neighbors, or k to at most {limit:,}"
     pairs = longest * min(depth, longest)
     if pairs > MAX_QUADRATIC_DOCUMENTS**2:
-        q = int(np.argmax(queries.sizes))
         raise DataError(
-            f"query {queries.qid[q]} has {longest:,} documents and needs {pairs:.1e} pairs per"
-            f" round, but {cause} is limited to {MAX_QUADRATIC_DOCUMENTS:,} documents per query."
-            f" {remedy}"
+            f"query {queries.qid[int(np.argmax(queries.sizes))]} has {longest:,} documents, for"
+            f" which objective {spec.name!r} takes {pairs:.1e} pairs in each round: {remedy}"
         )
 
 
@@ -275,9 +253,8 @@ class _Part:
         self.ptr = np.require(queries.ptr, np.int64, ["C", "W"])
         if queries.document_weights is not None and spec.document_weights is None:
             raise DataError(
-                f"objective {spec.name!r} does not support document weights: remove them, or use"
-                " one weight per query. Objectives that support them:"
-                f" {', '.join(s.name for s in OBJECTIVES if s.document_weights is not None)}"
+                f"objective {spec.name!r} does not support document weights: remove them, use one"
+                " weight per query, or use another objective, such as lambdarank"
             )
         targets = labels
         if spec.document_weights == GAIN_WEIGHTS and queries.document_weights is not None:

@@ -226,13 +226,9 @@ class Objective(TrainingObjective):
         return (1.0,)
 
     def __repr__(self) -> str:
-        arguments = [repr(self.name)]
-        arguments += [
-            f"{k}={v if not isinstance(v, str) else repr(v)}" for k, v in self.params.items()
-        ]
-        defaults = {o.name: o.default for o in OPTIONS} | dict(self.spec.default_options)
-        arguments += [f"{name}={v!r}" for name, v in self.options.items() if v != defaults[name]]
-        return f"Objective({', '.join(arguments)}, gain={self.gain!r})"
+        values = plain_values({**self.params, **self.options, "gain": self.gain})
+        arguments = ", ".join(f"{name}={value!r}" for name, value in values.items())
+        return f"Objective({self.name!r}, {arguments})"
 
     def __getstate__(self) -> dict[str, Any]:
         # Registered objectives are pickled by name, without code.

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from boostrank.core.errors import ParameterError
-from boostrank.core.params import Param, find_param
+from boostrank.core.params import Param, find_param, resolve_params
 from boostrank.core.types import Schedule
 from boostrank.kernels.options import HESSIAN_SCALE, OPTIONS
 from boostrank.objective.description import (
@@ -194,10 +194,8 @@ def accepted_params(text: str) -> tuple[Param, ...]:
     name, positional, _ = _call(text)
     if name not in _NAMES:
         return (*OBJECTIVES.get(name).params, *OPTIONS)
-    of_parts = [
-        param for part in _two(text, positional) for param in OBJECTIVES.get(_call(part)[0]).params
-    ]
-    return tuple(dict.fromkeys((*MIXTURE_PARAMS, *of_parts, *OPTIONS)))
+    of_parts = [param for part in _two(text, positional) for param in accepted_params(part)]
+    return tuple(dict.fromkeys((*MIXTURE_PARAMS, *of_parts)))
 
 
 def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> TrainingObjective:
@@ -214,45 +212,38 @@ def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> 
     Raises:
         ParameterError: a name is unknown, a value is out of range, or the text is invalid.
     """
-    name, positional, keywords = _call(text)
+    name, positional, in_brackets = _call(text)
     if name not in _NAMES:
         if positional:
             raise ParameterError(f"{text!r}: {positional[0]!r} is not name=value")
-        return Objective(
-            name,
-            threads=threads,
-            **_outside(OBJECTIVES.get(name).params, params, keywords),
-            **keywords,
-        )
+        accepted = accepted_params(text)
+        settled = {find_param(key, accepted) for key in in_brackets} - {None}
+        outside = {
+            key: value
+            for key, value in params.items()
+            if key not in in_brackets and find_param(key, accepted) not in settled
+        }
+        return Objective(name, threads=threads, **outside, **in_brackets)
     # Split the parameters between the mixture and its parts.
-    first, second = _two(text, positional)
     of_mixture = (*MIXTURE_PARAMS, HESSIAN_SCALE)
-    outside = _outside(of_mixture, params, keywords)
-    mixed = {key: value for key, value in outside.items() if find_param(key, of_mixture)} | keywords
-    for key in mixed:
-        if find_param(key, of_mixture) is None:
-            raise ParameterError(
-                f"{text!r}: a mixture takes {', '.join(p.name for p in of_mixture)}, not {key!r}"
-            )
-    for_parts = {key: value for key, value in params.items() if find_param(key, of_mixture) is None}
+    mixed, for_parts = {}, {}
+    for key, value in params.items():
+        param = find_param(key, of_mixture)
+        if param is None:
+            for_parts[key] = value
+        else:
+            mixed[param.name] = value
+    mixed |= resolve_params(of_mixture, in_brackets, owner=f"{text!r}: a mixture")
     parts = []
-    for part in (first, second):
-        part_name, _, in_brackets = _call(part)
-        if part_name in _NAMES:
-            raise ParameterError(
-                f"{text!r}: a mixture consists of two single objectives, not of another mixture"
-            )
-        takes = (*OBJECTIVES.get(part_name).params, *OPTIONS)
+    for part in _two(text, positional):
+        accepted = accepted_params(part)
         part_params = {
-            k: v
-            for k, v in _outside(takes, for_parts, in_brackets).items()
-            if k == "gain" or find_param(k, takes)
+            key: value
+            for key, value in for_parts.items()
+            if key == "gain" or find_param(key, accepted)
         }
         parts.append(parse_objective(part, **part_params))
-    canonical = {
-        param.name: value for key, value in mixed.items() if (param := find_param(key, of_mixture))
-    }
-    return Mixture(parts[0], parts[1], threads=threads, **canonical)  # type: ignore[arg-type]
+    return Mixture(*parts, threads=threads, **mixed)  # type: ignore[arg-type]
 
 
 def _as_part(part: Objective | str) -> Objective:
@@ -260,18 +251,6 @@ def _as_part(part: Objective | str) -> Objective:
     if not isinstance(objective, Objective):
         raise ParameterError(f"a mixture consists of two single objectives, not of {objective!r}")
     return objective
-
-
-def _outside(
-    params: Sequence[Param], params_given: Mapping[str, Any], inside: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the given parameters that the text does not already set in brackets."""
-    taken = {find_param(key, params) for key in inside} - {None}
-    return {
-        k: v
-        for k, v in params_given.items()
-        if k not in inside and find_param(k, params) not in taken
-    }
 
 
 def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:

@@ -34,16 +34,11 @@ Source: Burges et al., "Learning to rank using gradient descent", ICML 2005. Hes
 Cost: n^2 / 2 pairs per query, with one exponential each.
 """
 
-from __future__ import annotations
-
 import math
 
-from boostrank.core.types import Float64Array, HessianKind
+from boostrank.core.types import HessianKind
 from boostrank.kernels.objective import (
     ObjectiveSpec,
-    Params,
-    Query,
-    Scratch,
     no_constants,
     objective_kernel,
 )
@@ -53,9 +48,7 @@ PARAMS = (SIGMA,)
 
 
 @objective_kernel(params=PARAMS)
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute the loss, gradient and curvature of one query; see `kernels.objective`."""
     scores, gains, n = query.scores, query.gains, query.scores.size
     alpha = 1.0 / params.sigma

@@ -31,11 +31,8 @@ Example:
     ([-0.655], [-0.07, 0.3, -0.374, 0.144])
 """
 
-from __future__ import annotations
-
-from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.shared import ALPHA, RELEVANT_FROM, positive, relevance_constants
 from boostrank.kernels.sigmoid_ranks import (
     AP_SCRATCH,
@@ -55,9 +52,7 @@ PARAMS = (
 
 
 @objective_kernel(params=PARAMS, scratch=AP_SCRATCH, int_scratch="relevant", by_score=True)
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute minus J, a smooth average precision, with its gradient and curvature by score."""
     sums, s, relevant, slope = params.sums, query.scores, scratch.relevant, scratch.slope
     m, lowest = rank_relevant(query, sums, params.alpha, scratch), 0.0
@@ -78,7 +73,6 @@ def kernel(
 
 SPEC = ObjectiveSpec(
     name="approx-ap",
-    aliases=("approx-map",),
     kernel=kernel,
     reference="Qin, Liu, Li 2010, eqs (11), (35), (38)",
     prepare=relevance_constants,

@@ -25,13 +25,10 @@ Example:
     ([-0.305], [-0.104, 0.055, -0.004, 0.054])
 """
 
-from __future__ import annotations
-
 import math
 
-from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.shared import ALPHA, NORMALIZE, TRAIN_DISCOUNT, K, positive
 from boostrank.kernels.sigmoid_ranks import SIGMOID_DCG_SCRATCH, sigmoid_dcg
 
@@ -40,9 +37,7 @@ PARAMS = (ALPHA, K, BETA, TRAIN_DISCOUNT, NORMALIZE, SUMS)
 
 
 @objective_kernel(params=PARAMS, scratch=SIGMOID_DCG_SCRATCH, by_score=True)
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute minus J, the NDCG of smooth ranks, with its gradient and curvature by score."""
     cut = params.k + 0.5 if params.k > 0 else math.inf
     return sigmoid_dcg(query, params, params.alpha, cut, 1.0 / params.beta, grad, hess, scratch)

@@ -24,11 +24,8 @@ Example:
     ([0.765], [-1.7, 1.4, 0.1, 0.2])
 """
 
-from __future__ import annotations
-
-from boostrank.core.types import Float64Array
 from boostrank.kernels.margin import MARGIN_SCRATCH, grade_constants, margin_pairs
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.shared import positive
 
 PARAMS = (
@@ -38,15 +35,12 @@ PARAMS = (
         "distance of a target from the other document's score; without it constant scores would be"
         " optimal",
         unit="score",
-        aliases=("margin",),
     ),
 )
 
 
 @objective_kernel(params=PARAMS, scratch=MARGIN_SCRATCH, by_score=True)
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Sum the squared hinges of the pairs, with their gradient and number of pairs by score."""
     return margin_pairs(query, params.tau, True, grad, hess, scratch)
 

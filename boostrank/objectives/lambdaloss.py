@@ -31,12 +31,10 @@ Example:
     ([0.516], [-0.304, 0.116, 0.045, 0.143])
 """
 
-from __future__ import annotations
-
 import math
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind
+from boostrank.core.types import HessianKind
 from boostrank.kernels.expsum import (
     CURVATURE,
     CURVATURE_FAR,
@@ -48,7 +46,6 @@ from boostrank.kernels.expsum import (
     SIGMOID,
     SOFTPLUS,
     SUMS,
-    add_curve,
     add_sums,
     decays,
     group_by_gain,
@@ -56,7 +53,7 @@ from boostrank.kernels.expsum import (
 )
 from boostrank.kernels.jit import allocates, inline, inline_sums
 from boostrank.kernels.lambda_sums import TILE, PairWeights, RankedList, add_far_pairs
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import LARGEST, bounded, discount, ideal_dcg
 from boostrank.kernels.shared import SIGMA, TRAIN_DISCOUNT
 from boostrank.kernels.sigmoid_ranks import UNDERFLOW, pair_by_pair
@@ -67,7 +64,6 @@ PARAMS = (
         "ndcg-loss2++",
         "weights of the pairs",
         choices=("ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"),
-        aliases=("scheme",),
     ),
     Param(
         "mu",
@@ -96,9 +92,7 @@ _SHORT, _SHORT_A_GRADE = 800, 10
     loss_on_demand=True,
 )
 @allocates
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute the weighted losses of the pairs, with weights constant in the derivatives.
 
     The loss is 0 unless `params.with_loss`.
@@ -122,10 +116,10 @@ def kernel(
     if every_pair and not pair_by_pair(sums, n):
         for pos in range(n):
             g[pos] *= discounts[pos]
-        _every_pair(sums, s, g, pairs.alpha, grad, hess, scratch)
+        _every_pair(s, g, pairs.alpha, grad, hess, scratch)
         if not params.with_loss:
             return 0.0
-        return bounded(_loss_of_every_pair(sums, s, g, pairs.alpha, scratch))
+        return bounded(_loss_of_every_pair(s, g, pairs.alpha, scratch))
     # Long lists of few grades: distant pairs by sums, neighbouring tiles pair by pair.
     tile, loss, grade = n, 0.0, scratch.grade
     if sums != DIRECT and n >= _SHORT:
@@ -135,7 +129,7 @@ def kernel(
             for pos in range(n):
                 grade_gains[grade[pos]] = g[pos]
             far = RankedList(s, g, discounts, grade, grade_gains)
-            loss = add_far_pairs(sums, far, pairs, blend, params.with_loss, grad, hess)
+            loss = add_far_pairs(far, pairs, blend, params.with_loss, grad, hess)
     ranked = RankedList(s, g, discounts, grade, scratch.ones)
     _weighted_pairs(ranked, drops, pairs, tile, grad, hess, scratch.z)
     if params.with_loss:
@@ -144,15 +138,7 @@ def kernel(
 
 
 @inline_sums
-def _weighted_pairs(
-    ranked: RankedList,
-    drops: Float64Array,
-    pairs: PairWeights,
-    tile: int,
-    grad: Float64Array,
-    hess: Float64Array,
-    z: Float64Array,
-) -> None:
+def _weighted_pairs(ranked, drops, pairs, tile, grad, hess, z):
     """Add the gradients and curvature bounds of all pairs within a tile or in neighbouring tiles.
 
     Args:
@@ -200,9 +186,7 @@ def _weighted_pairs(
 
 
 @inline_sums
-def _loss_of_pairs(
-    ranked: RankedList, drops: Float64Array, pairs: PairWeights, tile: int, z: Float64Array
-) -> float:
+def _loss_of_pairs(ranked, drops, pairs, tile, z):
     """Return the loss of the pairs that `_weighted_pairs` adds."""
     s, g, d = ranked.scores, ranked.gains, ranked.discounts
     alpha, by_rank, by_delta = pairs.alpha, pairs.by_rank, pairs.by_delta
@@ -231,15 +215,13 @@ def _loss_of_pairs(
 
 
 @inline
-def _loss_of_every_pair(
-    sums: int, s: Float64Array, weight: Float64Array, alpha: float, scratch: Scratch
-) -> float:
+def _loss_of_every_pair(s, weight, alpha, scratch):
     """Return the loss of the pairs that `_every_pair` adds."""
     n, steps, ones, losses = s.shape[0], scratch.z, scratch.ones, scratch.sums
     ones[:] = 1.0
     losses[:] = 0.0
     decays(s, alpha, steps)
-    add_curve(sums, SOFTPLUS, steps, ones, 1.0, 1.0, losses, scratch.state)
+    add_sums(steps, ones, SOFTPLUS, 1.0, 1.0, losses, scratch.state)
     loss, apart = weight[0] * losses[0], 0.0
     for i in range(1, n):
         # A pair that i should win costs u more: sum the distances to all documents above.
@@ -249,15 +231,7 @@ def _loss_of_every_pair(
 
 
 @inline
-def _every_pair(
-    sums: int,
-    s: Float64Array,
-    weight: Float64Array,
-    alpha: float,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Scratch,
-) -> None:
+def _every_pair(s, weight, alpha, grad, hess, scratch):
     """Compute the gradient and curvature of all ordered pairs if each document has a weight against
     every other.
     """
@@ -269,7 +243,7 @@ def _every_pair(
     decays(s, alpha, steps)
     for weighted in (False, True):
         weights, slopes = (weight, grad) if weighted else (ones, totals)
-        add_curve(sums, SIGMOID, steps, weights, 1.0, -1.0, slopes, state)
+        add_sums(steps, weights, SIGMOID, 1.0, -1.0, slopes, state)
     below = 0.0
     for i in range(n - 1, -1, -1):
         grad[i] = alpha * (grad[i] + weight[i] * (totals[i] - i) + below)
@@ -287,7 +261,6 @@ def _every_pair(
 
 SPEC = ObjectiveSpec(
     name="lambdaloss",
-    aliases=("lambda-loss", "ndcg-loss2++"),
     kernel=kernel,
     hessian=HessianKind.MAJORISER,
     exact_gradient=False,

@@ -36,16 +36,13 @@ Example:
     ([-0.583], [-0.49, 1.086, -0.727, 0.131])
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
 from boostrank.core.params import Param
-from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.jit import inline, inline_sums
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import LN2, discount, gather, ideal_dcg
 from boostrank.kernels.shared import TRAIN_DISCOUNT, positive
 from boostrank.kernels.sigmoid_ranks import UNDERFLOW
@@ -94,9 +91,7 @@ _TABLE_REACH = 50.0
 
 
 @objective_kernel(params=PARAMS, scratch=f"{SWAP_SCRATCH} z", by_score=True)
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute the lambdas and curvatures of the pairs, and minus the hard metric as the loss."""
     n, k, blend = query.scores.size, params.truncation_level, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
@@ -122,16 +117,7 @@ def kernel(
 
 
 @inline_sums
-def _pair_gradient(
-    s: Float64Array,
-    grades: Float64Array,
-    params: Params,
-    depth: int,
-    damped: bool,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Scratch,
-) -> float:
+def _pair_gradient(s, grades, params, depth, damped, grad, hess, scratch):
     """Add the gradients of all pairs of the sorted documents, and return the sum of the gradients'
     magnitudes.
     """
@@ -168,15 +154,7 @@ def _pair_gradient(
 
 
 @inline
-def _pair_gradient_of_lightgbm(
-    query: Query,
-    params: Params,
-    depth: int,
-    damped: bool,
-    ideal: float,
-    grad: Float64Array,
-    hess: Float64Array,
-) -> None:
+def _pair_gradient_of_lightgbm(query, params, depth, damped, ideal, grad, hess):
     """Add the same gradients with the operations and rounding of LightGBM's
     `GetGradientsForOneQuery`, in that order.
 
@@ -222,20 +200,12 @@ def _pair_gradient_of_lightgbm(
             hess[pos] = np.float32(hess[pos] * scale)
 
 
-def _constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
-) -> Constants:
-    return swap_constants(
-        str(values["metric"]), values["truncation_level"], labels, gains, ptr, values
-    )
-
-
 SPEC = ObjectiveSpec(
     name="lambdarank",
     aliases=("lambdamart",),
     kernel=kernel,
     exact_gradient=False,
     reference="Burges 2010; LightGBM rank_objective.hpp",
-    prepare=_constants,
+    prepare=swap_constants,
     document_weights="gain",
 )

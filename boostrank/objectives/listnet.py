@@ -23,11 +23,9 @@ Example:
     ([1.417], [-0.378, 0.23, 0.059, 0.089])
 """
 
-from __future__ import annotations
-
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.core.types import HessianKind
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import LARGEST, bounded, ideal_dcg
 from boostrank.kernels.shared import TARGET, TARGETS, softmax, target_constants
 
@@ -39,9 +37,7 @@ PARAMS = (
 
 
 @objective_kernel(params=PARAMS, scratch="target p q complement")
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute the cross entropy of a query, with its gradient q - p and Hessian q (1 - q)."""
     n, scores = query.scores.size, query.scores
     if n < 2 or ideal_dcg(query.query_const, 0.0) <= 0.0:

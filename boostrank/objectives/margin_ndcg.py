@@ -49,14 +49,11 @@ Example:
     ([1.333], [-1.0, 1.0, 0.0, 0.0])
 """
 
-from __future__ import annotations
-
 import math
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.jit import inline
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import (
     LARGEST_LOSS,
     bounded,
@@ -104,9 +101,7 @@ _FLAT = 1e-9  # largest rounding of a mean of ranks
     int_scratch="perfect rank_of before done group_start",
     by_score=True,
 )
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute the bound at its worst ranking, with its subgradient and a curvature by score."""
     scores, gains, n = query.scores, query.gains, query.scores.size
     margin, tight = params.margin, params.bound != _CONVEX
@@ -184,9 +179,7 @@ def kernel(
 
 
 @inline
-def _add_gaps(
-    loss: float, scores: Float64Array, grad: Float64Array, depth: int, is_linear: bool
-) -> float:
+def _add_gaps(loss, scores, grad, depth, is_linear):
     """Return the loss plus the sum of slope times score, gap by gap.
 
     The weight that the documents above a gap should lose is an integer if A is linear, and 0 where
@@ -203,7 +196,7 @@ def _add_gaps(
 
 
 @inline
-def _write_rank_weights(depth: int, is_linear: bool, rank_weights: Float64Array) -> None:
+def _write_rank_weights(depth, is_linear, rank_weights):
     """Write A of all ranks."""
     beyond = 1.0 / math.sqrt(depth + 1.0)
     for pos in range(rank_weights.shape[0]):
@@ -214,7 +207,7 @@ def _write_rank_weights(depth: int, is_linear: bool, rank_weights: Float64Array)
 
 
 @inline
-def _share_ties(values: Float64Array, first: Float64Array, second: Float64Array) -> None:
+def _share_ties(values, first, second):
     """Replace values by their mean over each run in which both `first` and `second` are equal."""
     n, start = values.shape[0], 0
     while start < n:
@@ -230,14 +223,7 @@ def _share_ties(values: Float64Array, first: Float64Array, second: Float64Array)
 
 
 @inline
-def assign_ranks(
-    a: Float64Array,
-    d: Float64Array,
-    s: Float64Array,
-    g: Float64Array,
-    rank_of: Int64Array,
-    scratch: Scratch,
-) -> None:
+def assign_ranks(a, d, s, g, rank_of, scratch):
     """Assign a document to each of k ranks so that sum_r (a_r s_c(r) - d_r g_c(r)) is as large as
     possible.
 
@@ -291,7 +277,6 @@ def assign_ranks(
 
 SPEC = ObjectiveSpec(
     name="margin-ndcg",
-    aliases=("large-margin-ndcg",),
     kernel=kernel,
     reference="Chapelle, Le, Smola 2007, eqs (7), (12), (14)",
     document_weights="gain",

@@ -21,10 +21,8 @@ Example:
     ([1.43], [-1.3, 1.0, -0.1, 0.4])
 """
 
-from __future__ import annotations
-
-from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.core.types import HessianKind
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import bounded, ideal_dcg
 from boostrank.kernels.shared import TARGET, WEIGHT, target_constants, target_param
 
@@ -32,9 +30,7 @@ PARAMS = (target_param("labels"),)
 
 
 @objective_kernel(params=PARAMS)
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute the squared error around the query's offset, with its exact derivatives."""
     n, scores, total_weight = query.scores.size, query.scores, 0.0
     documents = query.doc_const
@@ -63,7 +59,6 @@ def kernel(
 
 SPEC = ObjectiveSpec(
     name="query-rmse",
-    aliases=("centred-regression", "centered-regression"),
     kernel=kernel,
     hessian=HessianKind.EXACT,
     reference="CatBoost error_functions.h",

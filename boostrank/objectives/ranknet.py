@@ -17,18 +17,15 @@ Example:
     ([3.499], [-3.197, 2.391, -0.44, 1.247])
 """
 
-from __future__ import annotations
-
 import math
 
-from boostrank.core.types import Float64Array, HessianKind
+from boostrank.core.types import HessianKind
 from boostrank.kernels.expsum import (
     SIGMOID,
     SLOPE,
     SOFTPLUS,
     SUMS,
-    Curve,
-    add_curve,
+    add_sums,
     add_wrong_pairs,
     cut_between_grades,
     decays,
@@ -37,9 +34,6 @@ from boostrank.kernels.expsum import (
 from boostrank.kernels.jit import inline, inline_sums
 from boostrank.kernels.objective import (
     ObjectiveSpec,
-    Params,
-    Query,
-    Scratch,
     no_constants,
     objective_kernel,
 )
@@ -59,25 +53,16 @@ _FACTORS = 512
     int_scratch="member grade spare",
     by_score=True,
 )
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Sum the logistic losses of the pairs, pair by pair in short lists and else by sums."""
     s, g, alpha = query.scores, query.gains, 1.0 / params.sigma
     if pair_by_pair(params.sums, s.size):
         return _logistic_pairs(s, g, alpha, grad, hess, scratch.steps)
-    return _logistic_sums(params.sums, s, g, alpha, grad, hess, scratch)
+    return _logistic_sums(s, g, alpha, grad, hess, scratch)
 
 
 @inline_sums
-def _logistic_pairs(
-    s: Float64Array,
-    g: Float64Array,
-    alpha: float,
-    grad: Float64Array,
-    hess: Float64Array,
-    z: Float64Array,
-) -> float:
+def _logistic_pairs(s, g, alpha, grad, hess, z):
     """Add the gradient and curvature of all pairs of documents, which are sorted by score, and
     return the loss.
     """
@@ -114,15 +99,7 @@ def _logistic_pairs(
 
 
 @inline
-def _logistic_sums(
-    sums: int,
-    s: Float64Array,
-    g: Float64Array,
-    alpha: float,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Scratch,
-) -> float:
+def _logistic_sums(s, g, alpha, grad, hess, scratch):
     """Compute the same as `_logistic_pairs`, but without a loop over pairs.
 
     With t = exp(-|u|) an ordered pair pulls with f = t / (1 + t) and a misordered one with 1 - f.
@@ -151,32 +128,32 @@ def _logistic_sums(
     loss *= 2.0  # the other sums count each pair at both ends
 
     # Gradient.
-    _sum_curves(sums, SIGMOID, -1.0, scratch)
+    _sum_curves(SIGMOID, -1.0, scratch)
     for k in range(n):
         i = member[k]
         grad[i] = -alpha * (all_sums[i] - equal_sums[k] + wrong_count[i])
 
     # Curvature.
-    _sum_curves(sums, SLOPE, 1.0, scratch)
+    _sum_curves(SLOPE, 1.0, scratch)
     for k in range(n):
         i = member[k]
         hess[i] = alpha * alpha * max(all_sums[i] - equal_sums[k], 0.0)
 
     # Loss.
-    _sum_curves(sums, SOFTPLUS, 1.0, scratch)
+    _sum_curves(SOFTPLUS, 1.0, scratch)
     for i in range(n):
         loss += all_sums[i] - equal_sums[i]
     return bounded(0.5 * loss)
 
 
 @inline
-def _sum_curves(sums: int, curve: Curve, above: float, scratch: Scratch) -> None:
+def _sum_curves(curve, above, scratch):
     """Sum a curve over all other documents, and over those of equal gain."""
     all_sums, equal_sums, ones = scratch.all_sums, scratch.equal_sums, scratch.ones
     all_sums[:] = 0.0
     equal_sums[:] = 0.0
-    add_curve(sums, curve, scratch.steps, ones, above, 1.0, all_sums, scratch.state)
-    add_curve(sums, curve, scratch.group_steps, ones, above, 1.0, equal_sums, scratch.state)
+    add_sums(scratch.steps, ones, curve, above, 1.0, all_sums, scratch.state)
+    add_sums(scratch.group_steps, ones, curve, above, 1.0, equal_sums, scratch.state)
 
 
 SPEC = ObjectiveSpec(

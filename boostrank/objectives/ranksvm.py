@@ -25,12 +25,9 @@ Example:
     ([4.8], [-3.0, 2.0, -1.0, 2.0])
 """
 
-from __future__ import annotations
-
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array
 from boostrank.kernels.margin import MARGIN_SCRATCH, grade_constants, margin_pairs
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.shared import positive
 
 PARAMS = (
@@ -47,16 +44,13 @@ _SQUARED = 0
 
 
 @objective_kernel(params=PARAMS, scratch=MARGIN_SCRATCH, by_score=True)
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Sum the hinges or squared hinges of the pairs, with their gradient and curvature."""
     return margin_pairs(query, params.margin, params.pair_loss == _SQUARED, grad, hess, scratch)
 
 
 SPEC = ObjectiveSpec(
     name="ranksvm",
-    aliases=("rank-svm", "hinge"),
     kernel=kernel,
     reference="Joachims 2002; Chapelle, Keerthi 2010",
     prepare=grade_constants,

@@ -25,23 +25,16 @@ Example:
     ([-0.472], [-0.126, 0.048, 0.022, 0.03])
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
-
-from boostrank.core.types import Float64Array, HessianKind, Schedule
+from boostrank.core.types import HessianKind, Schedule
 from boostrank.kernels.hinge_ranks import SHF_INT_SCRATCH, SHF_PARAMS, SHF_SCRATCH, shf_sdcg
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.shared import mix_param, mix_squared_error, target_constants, target_param
 
 PARAMS = (*SHF_PARAMS, mix_param(0.5, "follows eq (19) over the training"), target_param("labels"))
 
 
 @objective_kernel(params=PARAMS, scratch=SHF_SCRATCH, int_scratch=SHF_INT_SCRATCH)
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Mix the squared error and minus J of SHF-SDCG, with their gradients and Hessians."""
     shf_loss = shf_sdcg(query, params, grad, hess, scratch)
     if query.scores.size == 0:
@@ -51,7 +44,7 @@ def kernel(
     return mix * error + (1.0 - mix) * shf_loss
 
 
-def _find_settled_round(values: Mapping[str, Any], total: int) -> int:
+def _find_settled_round(values, total):
     return total // 2 if isinstance(values["mix"], Schedule) else 0
 
 

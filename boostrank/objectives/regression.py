@@ -19,11 +19,9 @@ Example:
     ([0.538], [-0.475, 0.1, -0.175, -0.05])
 """
 
-from __future__ import annotations
-
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.core.types import HessianKind
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import bounded
 from boostrank.kernels.shared import TARGET, WEIGHT, target_constants, target_param
 
@@ -38,9 +36,7 @@ PARAMS = (
 
 
 @objective_kernel(params=PARAMS)
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute half the squared error of a query, with its gradient and exact Hessian."""
     n = query.scores.size
     share = 1.0 / n if params.per_query and n > 0 else 1.0

@@ -27,13 +27,10 @@ Example:
     ([-0.61], [-0.166, 0.13, -0.049, 0.085])
 """
 
-from __future__ import annotations
-
 import math
 
-from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.shared import NORMALIZE, SIGMA, TAU, TRAIN_DISCOUNT, K
 from boostrank.kernels.sigmoid_ranks import SIGMOID_DCG_SCRATCH, sigmoid_dcg
 
@@ -41,9 +38,7 @@ PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, NORMALIZE, SUMS)
 
 
 @objective_kernel(params=PARAMS, scratch=SIGMOID_DCG_SCRATCH, by_score=True)
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute minus J, the NDCG of sigmoid ranks, with its gradient and a curvature proxy."""
     cut = float(params.k) if params.k > 0 else math.inf
     return sigmoid_dcg(query, params, 1.0 / params.sigma, cut, params.tau, grad, hess, scratch)
@@ -51,7 +46,6 @@ def kernel(
 
 SPEC = ObjectiveSpec(
     name="sdcg",
-    aliases=("smooth-dcg",),
     kernel=kernel,
     reference="Wu, Chang, Zheng, Zha 2009, eqs (5)-(10)",
     default_options={"gain_base": "least"},

@@ -29,19 +29,15 @@ Example:
     ([-0.46], [-0.394, 0.204, 0.149, 0.041])
 """
 
-from __future__ import annotations
-
-from boostrank.core.types import Float64Array, HessianKind
+from boostrank.core.types import HessianKind
 from boostrank.kernels.hinge_ranks import SHF_INT_SCRATCH, SHF_PARAMS, SHF_SCRATCH, shf_sdcg
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 
 PARAMS = SHF_PARAMS
 
 
 @objective_kernel(params=PARAMS, scratch=SHF_SCRATCH, int_scratch=SHF_INT_SCRATCH)
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute minus J, the NDCG of hinge ranks, with its gradient and a majoriser."""
     return shf_sdcg(query, params, grad, hess, scratch)
 

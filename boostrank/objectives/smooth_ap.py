@@ -27,11 +27,8 @@ Example:
     ([-0.639], [-0.196, 0.279, -0.227, 0.144])
 """
 
-from __future__ import annotations
-
-from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.shared import RELEVANT_FROM, SIGMA, relevance_constants
 from boostrank.kernels.sigmoid_ranks import (
     AP_SCRATCH,
@@ -44,9 +41,7 @@ PARAMS = (SIGMA, RELEVANT_FROM, SUMS)
 
 
 @objective_kernel(params=PARAMS, scratch=AP_SCRATCH, int_scratch="relevant", by_score=True)
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute minus J, a smooth average precision, with its gradient and curvature proxy."""
     sums, s, relevant, alpha = params.sums, query.scores, scratch.relevant, 1.0 / params.sigma
     m = rank_relevant(query, sums, alpha, scratch)
@@ -64,7 +59,6 @@ def kernel(
 
 SPEC = ObjectiveSpec(
     name="smooth-ap",
-    aliases=("smooth-map",),
     kernel=kernel,
     reference="Chapelle, Wu 2010, eq (9)",
     prepare=relevance_constants,

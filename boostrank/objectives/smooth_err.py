@@ -29,12 +29,9 @@ Example:
     ([-0.401], [-0.066, 0.04, -0.013, 0.039])
 """
 
-from __future__ import annotations
-
 from boostrank.core.params import Param
-from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.expsum import SUMS
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import SEED, gather, ideal_dcg, uniform
 from boostrank.kernels.shared import ALPHA, QUERY_NUMBER, numbered
 from boostrank.kernels.sigmoid_ranks import expect_first, soft_gradient, soft_ranks
@@ -55,9 +52,7 @@ PARAMS = (
     int_scratch="relevant",
     by_score=True,
 )
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute minus J, a mean over sampled users, with its gradient and curvature proxy."""
     n, alpha, draws = query.scores.size, params.alpha, params.draws
     if n < 2 or ideal_dcg(query.query_const, 0.0) == 0.0:
@@ -85,15 +80,12 @@ def kernel(
     return -mean_of_users
 
 
-def _constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
-) -> Constants:
-    return numbered(swap_constants("err", 0, labels, gains, ptr, values))
+def _constants(labels, gains, ptr, values):
+    return numbered(swap_constants(labels, gains, ptr, {**values, "metric": "err"}))
 
 
 SPEC = ObjectiveSpec(
     name="smooth-err",
-    aliases=("approx-err",),
     kernel=kernel,
     reference="Chapelle, Metzler, Zhang, Grinspan 2009; Qin, Liu, Li 2010",
     prepare=_constants,

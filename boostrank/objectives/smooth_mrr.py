@@ -29,11 +29,8 @@ Example:
     ([-0.47], [0.236, 0.249, -0.578, 0.093])
 """
 
-from __future__ import annotations
-
-from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.shared import ALPHA, RELEVANT_FROM, relevance_constants
 from boostrank.kernels.sigmoid_ranks import expect_first, rank_relevant, soft_gradient
 
@@ -43,9 +40,7 @@ PARAMS = (ALPHA, RELEVANT_FROM, SUMS)
 @objective_kernel(
     params=PARAMS, scratch="ranks slope chances work:4", int_scratch="relevant", by_score=True
 )
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute minus J, a smooth reciprocal rank, with its gradient and curvature proxy."""
     sums, s, alpha = params.sums, query.scores, params.alpha
     m = rank_relevant(query, sums, alpha, scratch)
@@ -62,7 +57,6 @@ def kernel(
 
 SPEC = ObjectiveSpec(
     name="smooth-mrr",
-    aliases=("approx-mrr",),
     kernel=kernel,
     reference="Shi et al. 2012 (CLiMF); Qin, Liu, Li 2010",
     prepare=relevance_constants,

@@ -30,11 +30,11 @@ proxy. For the other metrics D_j is dJ/dc_j, l replaces g, and c gbar. In a quer
 eight distinct gains, |g - gbar| is interpolated between eight of them. The result is never smaller,
 and equal unless g and gbar lie between the same two.
 
-Cost: near-linear in n for any sigma, by the lattice of `kernels.gauss`, which fast and exact `sums`
-share, once more for map, mrr and err; runs of documents with few neighbours go pair by pair. n k
-with sums="direct", n^2 without k. Largest relative difference from pairs: 2e-11 for lists of up to
-4,000 documents, 3e-10 at worst for 20,000 (10,000 in a chain of gaps about as wide as the
-neighbourhood, and a cluster of 10,000 among them).
+Cost: near-linear in n for any sigma, by the lattice of `kernels.gauss`, once more for map, mrr and
+err; runs of documents with few neighbours go pair by pair. n k with sums="direct", n^2 without k.
+Largest relative difference from pairs: 2e-11 for lists of up to 4,000 documents, 3e-10 at worst for
+20,000 (10,000 in a chain of gaps about as wide as the neighbourhood, and a cluster of 10,000 among
+them).
 
 Example:
 
@@ -49,14 +49,13 @@ Example:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param
-from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.expsum import DIRECT, SUMS
 from boostrank.kernels.gauss import (
     IWORK,
@@ -71,7 +70,7 @@ from boostrank.kernels.gauss import (
     gauss_gradient,
 )
 from boostrank.kernels.jit import allocates, inline, inline_sums
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg
 from boostrank.kernels.shared import (
     TARGET,
@@ -129,9 +128,7 @@ _H, _LOW_NODE, _HIGH_NODE = range(3)
     int_scratch=f"node iwork:{IWORK}",
 )
 @allocates
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute minus J in the annealed rounds, and the squared error in the warm ones."""
     n, mix, smooth_metric = query.scores.size, params.mix, 0.0
     if n == 0:
@@ -147,14 +144,7 @@ def kernel(
 
 @inline
 @allocates
-def _evaluate(
-    query: Query,
-    params: Params,
-    ideal: float,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Scratch,
-) -> float:
+def _evaluate(query, params, ideal, grad, hess, scratch):
     """Return J, and write the gradient of -J and its curvature to `grad` and `hess`."""
     n, order, sigma, metric = query.scores.size, query.order, params.sigma, params.metric
     if metric == PRECISION and n <= params.k:
@@ -213,7 +203,7 @@ def _evaluate(
 
 
 @inline
-def _map_slopes(means: Float64Array, relevant: float, slope: Float64Array) -> float:
+def _map_slopes(means, relevant, slope):
     """Return MAP of the relevance c at each rank, `means`, and write its derivatives."""
     mean_precision, above, below = 0.0, 0.0, 0.0
     for pos in range(means.size):
@@ -227,7 +217,7 @@ def _map_slopes(means: Float64Array, relevant: float, slope: Float64Array) -> fl
 
 
 @inline
-def _first_slopes(means: Float64Array, slope: Float64Array) -> float:
+def _first_slopes(means, slope):
     """Return the mean 1 / rank where a user stops, with chance c at each, and write its slopes."""
     reciprocal_rank, reads = 0.0, 1.0
     for pos in range(means.size):
@@ -243,7 +233,7 @@ def _first_slopes(means: Float64Array, slope: Float64Array) -> float:
 
 
 @inline
-def _has_many_pairs(s: Float64Array, run: Run, reach: float) -> bool:
+def _has_many_pairs(s, run, reach):
     """Return True if the anchors of a run have too many neighbours for pairs."""
     low, high, pairs = run.first, run.first, 0
     for j in range(run.first, run.stop):
@@ -256,9 +246,7 @@ def _has_many_pairs(s: Float64Array, run: Run, reach: float) -> bool:
 
 
 @inline
-def _pair_gradient(
-    s: Float64Array, run: Run, reach: float, unit: float, documents: Sources, scratch: Scratch
-) -> float:
+def _pair_gradient(s, run, reach, unit, documents, scratch):
     """Compute the same as `gauss_gradient`, but pair by pair over the documents within `reach` of
     each anchor.
     """
@@ -285,15 +273,7 @@ def _pair_gradient(
 
 
 @inline_sums
-def _add_anchor(
-    score: float,
-    weight: float,
-    unit: float,
-    window: slice,
-    documents: Float64Array,
-    work: Float64Array,
-    scratch: Scratch,
-) -> tuple[float, float, float]:
+def _add_anchor(score, weight, unit, window, documents, work, scratch):
     """Add what an anchor contributes to the gradient and curvature of the documents in the window.
 
     Return the anchor's smoothed value c_j, its gradient on itself, and its own curvature.
@@ -321,24 +301,21 @@ def _add_anchor(
     return mean, weight * (mean_xv - mean * mean_x), own_curvature
 
 
-def _constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
-) -> Constants:
+def _constants(labels, gains, ptr, values):
     """Return target, node mixture and worth of documents, and constants and nodes of queries."""
-    metric = str(values["metric"])
-    if metric == "precision" and np.any(values["k"] == 0):
+    if values["metric"] == "precision" and np.any(values["k"] == 0):
         raise ParameterError(
             "metric=precision needs a cut-off, as all orders of a whole list have one precision:"
             " pass k=10"
         )
     targets, _ = target_constants(labels, gains, ptr, values)
-    grades, queries = swap_constants(metric, values["k"], labels, gains, ptr, values)
-    worth = gains if metric == "ndcg" else grades[:, GRADE]
+    grades, queries = swap_constants(labels, gains, ptr, values)
+    worth = gains if values["metric"] == "ndcg" else grades[:, GRADE]
     mixture, nodes = gain_nodes(worth, ptr, SLOTS)
     return np.column_stack([targets[:, TARGET], mixture, worth]), np.column_stack([queries, nodes])
 
 
-def _find_settled_round(values: Mapping[str, Any], total: int) -> int:
+def _find_settled_round(values, total):
     return int(values["warm_rounds"])
 
 
@@ -355,33 +332,21 @@ def gain_nodes(
         float64[N, 2], index of the node at or below the gain and share of the next one; float64[Q,
         1 + most], number of nodes and the nodes, ascending.
     """
-    queries = ptr.size - 1
-    query = np.repeat(np.arange(queries), np.diff(ptr))
-    # Distinct gains of each query, ascending.
-    order = np.lexsort((gains, query))
-    sorted_gains, sorted_query = gains[order], query[order]
-    is_new = np.ones(gains.size, dtype=bool)
-    is_new[1:] = (np.diff(sorted_gains) > 0.0) | (np.diff(sorted_query) > 0)
-    distinct_gains = sorted_gains[is_new]
-    distinct = np.bincount(sorted_query[is_new], minlength=queries)
-    first, nodes = np.cumsum(distinct) - distinct, np.minimum(distinct, most)
-    # Nodes of each query.
-    table = np.zeros((queries, 1 + most))
-    table[:, 0] = nodes
-    for slot in range(most):
-        has_slot = nodes > slot
-        steps = np.maximum(nodes[has_slot] - 1, 1)
-        skipped = slot * (distinct[has_slot] - 1) // steps
-        table[has_slot, 1 + slot] = distinct_gains[first[has_slot] + skipped]
-    # Index and share of each gain.
-    rank = np.cumsum(is_new) - 1 - first[sorted_query]
-    steps, spans = (nodes - 1)[sorted_query], np.maximum(distinct - 1, 1)[sorted_query]
-    low = np.maximum((rank + 1) * steps - 1, 0) // spans
-    below, above = table[sorted_query, 1 + low], table[sorted_query, np.minimum(low + 2, most)]
-    mixture = np.zeros((gains.size, 2))
-    mixture[order, 0] = low
-    between = sorted_gains > below
-    mixture[order[between], 1] = ((sorted_gains - below)[between]) / (above - below)[between]
+    mixture, table = np.zeros((gains.size, 2)), np.zeros((ptr.size - 1, 1 + most))
+    for q, (a, b) in enumerate(pairwise(ptr)):
+        distinct = np.unique(gains[a:b])
+        count = min(distinct.size, most)
+        nodes = distinct[np.arange(count) * (distinct.size - 1) // max(count - 1, 1)]
+        table[q, 0], table[q, 1 : 1 + count] = count, nodes
+        # Index and share of each gain between its nodes.
+        low = np.searchsorted(nodes, gains[a:b], "right") - 1
+        above_node = gains[a:b] - nodes[low]
+        between = above_node > 0.0
+        low_between = low[between]
+        mixture[a:b, 0] = low
+        mixture[a:b, 1][between] = above_node[between] / (
+            nodes[low_between + 1] - nodes[low_between]
+        )
     return mixture, table
 
 

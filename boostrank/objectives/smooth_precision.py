@@ -25,14 +25,11 @@ Example:
     ([-0.51], [-0.046, 0.05, -0.053, 0.049])
 """
 
-from __future__ import annotations
-
 import math
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import SUMS
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import expit
 from boostrank.kernels.shared import (
     ALPHA,
@@ -61,9 +58,7 @@ PARAMS = (
 
 
 @objective_kernel(params=PARAMS, scratch="ranks slope work:4", by_score=True)
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute minus J, a smooth precision at k, with its gradient and curvature proxy."""
     n, k, beta = query.scores.size, params.k, params.beta
     if n <= k or query.query_const[RELEVANT_COUNT] == 0.0:
@@ -82,7 +77,6 @@ def kernel(
 
 SPEC = ObjectiveSpec(
     name="smooth-precision",
-    aliases=("approx-precision",),
     kernel=kernel,
     reference="Qin, Liu, Li 2010",
     prepare=relevance_constants,

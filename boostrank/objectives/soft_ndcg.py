@@ -32,12 +32,12 @@ Hessian: h_m = (|A_m| + |B_m|) / (2 sigma^2), A_m the gradient of m on other doc
 and B_m on its own. For rank-binomial all pair gradients of a kind have one sign, so this is the sum
 of absolute pair gradients sum_j N_mj (g_j |Delta_mj| + g_m |Delta_jm|) / (sqrt2 sigma). |gradient|
 <= sqrt2 sigma h, so no Newton step is longer.
-Cost: `sums` fast or exact: n times nodes (14 to 29) times exponents (10 or 18); direct: n times
-relevant documents times nodes. The normal adds about sqrt n per relevant document. ranks=sinkhorn:
-n^3 + 4 sweeps n^2 (0.1 s at 200 documents).
-Largest relative difference from pairs: fast 3e-7 at 200 documents and 4e-6 at 4,000, exact 1e-11
-and 2e-10. Both approximate the discount by a sum of powers, with error 9e-13 to 1,024 documents,
-2e-10 to 4,096 and 3e-9 beyond.
+Cost: n times nodes (14 to 29) times 10 exponents; with sums="direct", n times relevant documents
+times nodes. The normal adds about sqrt n per relevant document. ranks=sinkhorn: n^3 + 4 sweeps n^2
+(0.1 s at 200 documents).
+Largest relative difference from pairs: 3e-7 at 200 documents and 4e-6 at 4,000. Both approximate
+the discount by a sum of powers, with error 9e-13 to 1,024 documents, 2e-10 to 4,096 and 3e-9
+beyond.
 
 Example:
 
@@ -48,25 +48,18 @@ Example:
     ([-0.644], [-0.255, 0.226, -0.052, 0.081])
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param
-from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
-from boostrank.kernels.expsum import DIRECT, EXACT, SUMS
+from boostrank.kernels.expsum import DIRECT, SUMS
 from boostrank.kernels.jit import allocates
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import ideal_dcg
 from boostrank.kernels.shared import NORMALIZE, TRAIN_DISCOUNT, default_constants, positive
 from boostrank.kernels.soft_ranks import (
-    EXACT_TABLES,
-    EXACT_WAVES,
-    FAST_TABLES,
-    FAST_WAVES,
     NUMBERS_A_DOCUMENT,
     WORK_COLUMNS,
     WORK_ROWS,
@@ -82,7 +75,6 @@ PARAMS = (
         1.0,
         "standard deviation of every score; without effect from a zero start with Newton leaves",
         unit="score",
-        aliases=("sigma_s",),
     ),
     TRAIN_DISCOUNT,
     Param(
@@ -99,12 +91,10 @@ PARAMS = (
 
 _SINKHORN = 2
 _LONGEST = 250  # documents with ranks=sinkhorn
-_LONG = 28  # minimum length for which sweeps beat pairs (measured: 22 for `fast`, 32 for `exact`)
+_LONG = 28  # minimum length for which sweeps beat pairs (measured: 22)
 
 
-def _constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
-) -> Constants:
+def _constants(labels, gains, ptr, values):
     longest = int(np.diff(ptr).max(initial=0))
     if values["ranks"] == "sinkhorn" and longest > _LONGEST:
         raise ParameterError(
@@ -118,11 +108,9 @@ def _constants(
     params=PARAMS, scratch=f"others_slope own_slope buffer:{NUMBERS_A_DOCUMENT}", by_score=True
 )
 @allocates
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute minus the expected NDCG under Gaussian scores, with its derivatives."""
-    n, sums, g = query.scores.size, params.sums, query.gains
+    n, g = query.scores.size, query.gains
     others_slope, own_slope, buffer = scratch.others_slope, scratch.own_slope, scratch.buffer
     ideal = ideal_dcg(query.query_const, params.train_discount)
     if n < 2 or ideal <= 0.0:
@@ -134,14 +122,10 @@ def kernel(
     contests = Contests(query.scores, g, scale, params.ranks, params.train_discount)
     if params.ranks == _SINKHORN:
         expected_ndcg = evaluate_sinkhorn(contests, params.sweeps, others_slope, own_slope)
-    elif n < _LONG or sums == DIRECT:
+    elif n < _LONG or params.sums == DIRECT:
         expected_ndcg = evaluate_pairs(contests, others_slope, own_slope, buffer, work)
     else:
-        waves = EXACT_WAVES if sums == EXACT else FAST_WAVES
-        tables = EXACT_TABLES if sums == EXACT else FAST_TABLES
-        expected_ndcg = evaluate_sweeps(
-            contests, waves, tables, others_slope, own_slope, buffer, work
-        )
+        expected_ndcg = evaluate_sweeps(contests, others_slope, own_slope, buffer, work)
     for pos in range(n):
         grad[pos] = scale * (own_slope[pos] - others_slope[pos])
         hess[pos] = scale * scale * (abs(own_slope[pos]) + abs(others_slope[pos]))

@@ -22,7 +22,7 @@ only j's own noise is (the same at sigma 1); no Langevin noise and no shrinkage 
 the paper's proof of global convergence needs. Defaults are CatBoost's.
 
 Hessian: 1, plain gradient steps, as in CatBoost. Cost of a draw: near-linear in n, see
-`kernels.gauss`, where fast and exact sums are the same; n min(n, k) exponentials with a small k, in
+`kernels.gauss`; n min(n, k) exponentials with a small k, in
 short lists and with sums="direct".
 
 Example:
@@ -34,18 +34,15 @@ Example:
     ([-0.587], [-0.125, 0.062, 0.001, 0.062])
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
 from boostrank.core.params import Param
-from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.expsum import DIRECT, SUMS
 from boostrank.kernels.gauss import gaussian_rank_changes
 from boostrank.kernels.jit import allocates, inline_sums
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import (
     SEED,
     discount,
@@ -105,9 +102,7 @@ _NARROWEST = 1e-290
     by_score=True,
 )
 @allocates
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Estimate the gradient of smoothed NDCG from noisy orders; the Hessian is 1."""
     n, s, g, blend = query.scores.size, query.scores, query.gains, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
@@ -156,15 +151,7 @@ def kernel(
 
 
 @inline_sums
-def _pull(
-    x: Float64Array,
-    g: Float64Array,
-    drop: Float64Array,
-    a: int,
-    depth: int,
-    mean: float,
-    deviation: float,
-) -> float:
+def _pull(x, g, drop, a, depth, mean, deviation):
     """Return dJ/dz of the document at position `a` of a noisy order, without which later documents
     move up by one.
     """
@@ -180,7 +167,7 @@ def _pull(
 
 
 @inline_sums
-def _project(s: Float64Array, share: float, nu: float, y: Float64Array, pull: Float64Array) -> None:
+def _project(s, share, nu, y, pull):
     """Centre dJ/ds, remove its part along the centred scores, and turn it into the gradient of the
     loss.
     """
@@ -205,16 +192,13 @@ def _project(s: Float64Array, share: float, nu: float, y: Float64Array, pull: Fl
         pull[i] -= factor * y[i]
 
 
-def _constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
-) -> Constants:
+def _constants(labels, gains, ptr, values):
     _, queries = numbered_constants(labels, gains, ptr, values)
     return np.array(labels)[:, None], queries
 
 
 SPEC = ObjectiveSpec(
     name="stochastic-rank",
-    aliases=("stochasticrank",),
     kernel=kernel,
     exact_gradient=False,
     reference="Ustimenko, Prokhorenkova 2020; CatBoost error_functions.cpp",

@@ -28,10 +28,7 @@ Example:
     ([1.435], [-0.287, 0.185, 0.057, 0.044])
 """
 
-from __future__ import annotations
-
-from boostrank.core.types import Float64Array
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import LARGEST, SEED, bounded, ideal_dcg, uniform
 from boostrank.kernels.shared import QUERY_NUMBER, numbered_constants, softmax
 
@@ -42,9 +39,7 @@ _LEAST_REST = 1e-200
 
 
 @objective_kernel(params=PARAMS, scratch="q complement p a")
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Compute the cross entropy towards drawn gains, with the corrected gradient."""
     n, scores, gains = query.scores.size, query.scores, query.gains
     if n < 2 or ideal_dcg(query.query_const, 0.0) <= 0.0:

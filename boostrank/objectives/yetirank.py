@@ -32,19 +32,15 @@ Example:
     ([0.343], [-0.178, 0.118, -0.009, 0.069])
 """
 
-from __future__ import annotations
-
 from boostrank.core.params import Param
-from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.jit import inline
-from boostrank.kernels.objective import ObjectiveSpec, Params, Query, Scratch, objective_kernel
+from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import (
     LARGEST,
     SEED,
     bounded,
     expit,
     gather,
-    gumbel,
     ideal_dcg,
     logistic,
     origin,
@@ -55,7 +51,6 @@ from boostrank.kernels.shared import QUERY_NUMBER, TARGET, TARGETS, numbered, ta
 from boostrank.kernels.swaps import ERR, METRICS, NDCG, SWAP_PARAMS, swap_constants, swap_rows
 
 _CLASSIC, _DCG = 0, 5
-_LOGISTIC = 0
 _MODES = ("classic", *METRICS[: ERR + 1], "dcg")
 
 PARAMS = (
@@ -90,7 +85,6 @@ PARAMS = (
         unit="rank",
         aliases=("top", "at"),
     ),
-    Param("noise", "logistic", "distribution of the noise", choices=("logistic", "gumbel")),
     *SWAP_PARAMS,
     SEED,
 )
@@ -107,9 +101,7 @@ _LEAST_WEIGHT = 1e-20
     int_scratch="noisy_order spare",
     by_score=True,
 )
-def kernel(
-    query: Query, params: Params, grad: Float64Array, hess: Float64Array, scratch: Scratch
-) -> float:
+def kernel(query, params, grad, hess, scratch):
     """Sum the losses of the pairs in noisy orders, with gradient and curvature by score."""
     n, s, divisor = query.scores.size, query.scores, ideal_dcg(query.query_const, 0.0)
     if n < 2 or divisor <= 0.0:
@@ -122,12 +114,7 @@ def kernel(
     loss, middle = 0.0, origin(s)
     for draw in range(params.permutations):
         for pos in range(n):
-            index = draw * n + pos
-            if params.noise == _LOGISTIC:
-                noise = logistic(seed, stream, index)
-            else:
-                noise = gumbel(seed, stream, index)
-            noisy[pos] = (s[pos] - middle) + noise
+            noisy[pos] = (s[pos] - middle) + logistic(seed, stream, draw * n + pos)
         sort_descending(noisy, noisy_order, scratch.spare)
         if params.mode != _CLASSIC:
             loss += _swapped_pairs(s, params, depth, divisor, grad, hess, scratch)
@@ -143,15 +130,7 @@ def kernel(
 
 
 @inline
-def _swapped_pairs(
-    s: Float64Array,
-    params: Params,
-    depth: int,
-    divisor: float,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Scratch,
-) -> float:
+def _swapped_pairs(s, params, depth, divisor, grad, hess, scratch):
     """Add the pairs of one noisy order, weighted by the change of the metric, and return their
     loss.
     """
@@ -179,9 +158,7 @@ def _swapped_pairs(
 
 
 @inline
-def _add_pair(
-    s: Float64Array, i: int, j: int, weight: float, grad: Float64Array, hess: Float64Array
-) -> float:
+def _add_pair(s, i, j, weight, grad, hess):
     """Add a pair and return its loss; a positive weight says that i is the better document, and a
     negative one j.
     """
@@ -196,22 +173,19 @@ def _add_pair(
     return weight * softplus(min(-gap, LARGEST))
 
 
-def _constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
-) -> Constants:
+def _constants(labels, gains, ptr, values):
     mode = str(values["mode"])
     if mode == "classic":
         return numbered(target_constants(labels, gains, ptr, values))
     uses_gains = mode in ("ndcg", "dcg")
     metric = "ndcg" if uses_gains else mode
-    constants = swap_constants(metric, values["k"], labels, gains, ptr, values)
+    constants = swap_constants(labels, gains, ptr, {**values, "metric": metric})
     documents, queries = numbered(constants)
     return gains[:, None] if uses_gains else documents, queries
 
 
 SPEC = ObjectiveSpec(
     name="yetirank",
-    aliases=("yeti-rank",),
     kernel=kernel,
     reference="Gulin, Kuralenok, Pavlov 2011; CatBoost yetirank_helpers.cpp",
     prepare=_constants,

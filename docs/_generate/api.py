@@ -73,15 +73,7 @@ _PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
         [
             (
                 "boostrank.schedules",
-                (
-                    "parse_schedule",
-                    "Constant",
-                    "Linear",
-                    "Geometric",
-                    "Logistic",
-                    "Steps",
-                    "Joined",
-                ),
+                ("parse_schedule",),
             )
         ],
     ),

@@ -49,7 +49,7 @@ BASELINES = [
     (TILES, "wrong_row, sums_below = sums[begin", "wrong_row, sums_below = sums[0", LAMBDA_SUMS),
     (TILES, "range(2, tiles)", "range(2, tiles - 1)", LAMBDA_SUMS),
     (LOSS, "discount(pos + 2.0, blend, n)", "discount(pos + 3.0, blend, n)", "lambdaloss"),
-    (YETI, "index = draw * n + pos", "index = pos", "yetirank"),
+    (YETI, "draw * n + pos)", "pos)", "yetirank"),
     (YETI, "reads[pos] * (1.0", "(1.0", "yetirank"),
     (YETI, "up[pos] - down[other]", "up[other] - down[pos]", "yetirank"),
     (YETI, "i, j, weight = j, i, -weight", "weight = -weight", "yetirank"),

@@ -266,11 +266,11 @@ def test_the_printed_template_passes(tmp_path: Path) -> None:
         ),
         (
             OWN.replace(", scratch, iscratch", ""),
-            "my.py:5: kernel takes 8 arguments, not 5: write def kernel(query,",
+            "gains, order, doc_const, query_const, params, grad, hess): write def kernel(query,",
         ),
         (
             NAMED.replace("grad, hess", "hess, grad"),
-            "my.py:5: kernel calls its argument 3 hess, which is argument 4",
+            "my.py:5: kernel takes (query, params, hess, grad, scratch): write def kernel(query, params, ",
         ),
         (
             NAMED.replace("    return loss\n", ""),
@@ -286,7 +286,7 @@ def test_the_printed_template_passes(tmp_path: Path) -> None:
         ),
         (
             OWN.replace("grad, hess", "hess, grad"),
-            "my.py:5: kernel calls its argument 7 hess, which is argument 8",
+            "params, hess, grad, scratch, iscratch): write def kernel(scores,",
         ),
         (
             OWN.replace("quadratic=False", "hessian='best'"),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boostrank.kernels import expsum
 from boostrank.kernels.hinge_ranks import (
     IWORK,
     WORK,
@@ -36,8 +35,8 @@ def test_hinges_by_sums_equal_hinges_by_pairs(grades):
     hinge_gradient(s, gains, alpha, slope, grad, hess, np.empty(n))
     fast_ranks, g, h = np.zeros(n), np.zeros(n), np.zeros(n)
     work, iwork = np.full(WORK * n, np.nan), np.full(IWORK * n, -(2**62))
-    fast_hinge_ranks(expsum.EXACT, s, gains, alpha, fast_ranks, work, iwork)
-    fast_hinge_gradient(expsum.EXACT, alpha, slope, g, h, work, iwork)
-    assert fast_ranks == pytest.approx(ranks, rel=1e-10)
-    close(g, grad, 1e-9, "gradient")
-    close(h, hess, 1e-9, "hessian")
+    fast_hinge_ranks(s, gains, alpha, fast_ranks, work, iwork)
+    fast_hinge_gradient(alpha, slope, g, h, work, iwork)
+    assert fast_ranks == pytest.approx(ranks, rel=1e-7)
+    close(g, grad, 1e-6, "gradient")
+    close(h, hess, 1e-6, "hessian")

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boostrank.kernels.hinge_ranks import anneal_cut
-from boostrank.kernels.metric import rank_top
 from boostrank.kernels.primitives import (
     discount,
     expit,
@@ -79,32 +78,6 @@ def test_a_long_list_sorts_whether_its_scores_fill_bins_evenly_or_one_of_them_is
         order, spare = np.empty(200, np.int64), np.empty(200, np.int64)
         sort_descending(scores, order, spare)
         assert list(order) == list(np.argsort(-scores, kind="stable"))
-
-
-@pytest.mark.parametrize("depth", [1, 2, 7, 32])
-def test_the_top_is_the_best_documents_and_those_that_tie_with_the_last(depth):
-    rng = np.random.default_rng(depth)
-    for scores in (
-        rng.normal(size=99),
-        np.arange(99.0),
-        rng.integers(0, 30, 99).astype(float),
-        np.zeros(5),
-    ):
-        order, n = np.argsort(-scores, kind="stable"), scores.size
-        many = int((scores >= scores[order[min(depth, n) - 1]]).sum())
-        top = np.empty(n, np.int64)
-        assert (
-            rank_top(
-                sort_descending,
-                scores,
-                depth,
-                top,
-                np.full(n + 32, np.nan),
-                np.empty(2 * n, np.int64),
-            )
-            == many
-        )
-        assert list(top[:many]) == list(order[:many])
 
 
 def test_smooth_ranks_sum_like_hard_ranks_and_become_them():

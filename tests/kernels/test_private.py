@@ -106,20 +106,6 @@ def test_vector_registers_hold_the_sums_of_exponentials() -> None:
     np.testing.assert_allclose(state, expected, 1e-14, err_msg=message)
 
 
-@pytest.mark.parametrize(("start", "stop"), [(0, 8), (2, 5), (-3, 4), (6, 20), (3, 3)])
-def test_vector_registers_are_added_to_in_a_range(start: int, stop: int) -> None:
-    @numba.njit
-    def add(sums: np.ndarray, start: int, stop: int, weight: float) -> None:
-        intrinsics.add_to_range(sums, start, stop, weight)
-
-    sums, expected = np.arange(8.0), np.arange(8.0)
-    add(sums, start, stop, 0.5)
-    intrinsics.add_to_range_plainly(expected, start, stop, 0.5)
-    np.testing.assert_array_equal(
-        sums, expected, "vector registers have changed: sums over swaps need them"
-    )
-
-
 def test_vector_registers_hold_rows_of_tables() -> None:
     rng = np.random.default_rng(1)
     table, factors, row = rng.random(100), rng.random(3), rng.random(40)

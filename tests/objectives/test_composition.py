@@ -354,7 +354,7 @@ def broken(scores, gains, order, doc_const, query_const, params, grad, hess, scr
 
 def test_a_broken_part_is_named():
     spec = ObjectiveSpec("broken", broken, prepare=no_constants)
-    with pytest.raises(TrainingError, match=r"broken\)', .*'broken', round 2, query 0"):
+    with pytest.raises(TrainingError, match="'broken', round 2, query 0"):
         Mixture("sdcg", Objective(spec)).bind(LABELS, QUERIES).gradient(SCORES, 2)
     flat = QueryIndex.from_sizes([2])
     with pytest.raises(TrainingError, match="the same gain"):
@@ -385,10 +385,8 @@ def test_text_objects_dictionaries_copies_and_pickles_are_the_same_mixture():
         assert repr(other) == repr(by_object)
         assert same(gradient(other), expected)
     assert b"boostrank.kernels" not in pickle.dumps(by_object)
-    assert (
-        objective_from_dict(Objective("sdcg", scale_control=1).to_dict()).options["scale_control"]
-        == 1
-    )
+    kept = objective_from_dict(Objective("sdcg", normalize_query="l1").to_dict())
+    assert kept.options["normalize_query"] == "l1"
 
 
 @pytest.mark.parametrize(
@@ -436,10 +434,7 @@ def test_what_is_said_beside_a_mixture_goes_to_the_parts_that_take_it_and_bracke
         ("mix(sdcg, sdcgg)", "Did you mean 'sdcg'"),
         ("mix(sdcg, mix(sdcg, regression))", "mixture"),
         ("mix(sdcg, regression, mix=2)", "out of range"),
-        (
-            "mix(sdcg, regression, sigma=2)",
-            "mix, balance, hessian_scale.*'sigma'",
-        ),
+        ("mix(sdcg, regression, sigma=2)", "no parameter 'sigma'.* balance, hessian_scale, mix"),
         ("sdcg(2)", "not name=value"),
         ("sdcg(sigma=1", "is not an objective"),
     ],

@@ -86,7 +86,7 @@ def test_lists_longer_than_a_block_equal_the_twin(spec):
     query, scores = make_query(rng.integers(0, 3, n)), rng.normal(size=n)
     values = {p.name: p.default for p in spec.params}
     if "sums" in values:
-        values["sums"] = "direct" if n > 1000 else "exact"
+        values["sums"] = "direct"
     if n > 1000:
         # Every tenth document of the twin's answer would need all pairs: ranks alone are checked,
         # through the loss.

@@ -15,7 +15,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.objective.bound import MAX_QUADRATIC_DOCUMENTS
 from boostrank.objective.description import Objective, objective_constructor
 from boostrank.objectives import OBJECTIVES, _template
-from boostrank.schedules import Geometric
+from boostrank.schedules import parse_schedule
 from tests.objectives.declared import FILE, declared
 
 LABELS, QUERIES = np.array([0.0, 2.0, 1.0, 0.0, 1.0]), QueryIndex.from_sizes([3, 2])
@@ -83,7 +83,7 @@ def test_bad_options_are_refused_at_once(options):
 
 def test_a_parameter_may_follow_a_schedule_given_as_text_or_object():
     by_text = Objective("sdcg", sigma="geometric(4, 1, rounds=3)")
-    by_object = Objective("sdcg", sigma=Geometric(4, 1, rounds=3))
+    by_object = Objective("sdcg", sigma=parse_schedule("geometric(4, 1, rounds=3)"))
     assert [by_text.values(m)["sigma"] for m in range(4)] == pytest.approx([4, 2, 1, 1])
     for m in range(4):
         assert np.array_equal(gradient(by_text, m)[0], gradient(by_object, m)[0])

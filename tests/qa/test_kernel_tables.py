@@ -7,6 +7,7 @@ import pytest
 from scipy.special import ndtr
 
 from boostrank.kernels import soft_ranks
+from boostrank.kernels.tables import TABLES
 from qa import kernel_tables
 
 
@@ -30,19 +31,9 @@ def test_the_log_discount_is_the_sum_of_powers_to_the_error_that_stands_beside_i
     np.testing.assert_array_equal(soft_ranks.WEIGHTS[row, columns], weights)
 
 
-@pytest.mark.parametrize(
-    ("exponents", "table", "of_curve", "of_slope"),
-    [
-        (kernel_tables.FAST_EXPONENTS, soft_ranks.FAST_TABLES, 3e-8, 6e-8),
-        (kernel_tables.EXACT_EXPONENTS, soft_ranks.EXACT_TABLES, 4e-12, 2e-11),
-    ],
-    ids=["fast", "exact"],
-)
-def test_curves_and_slopes_are_the_sums_of_waves_to_the_stated_error_at_every_distance(
-    exponents, table, of_curve, of_slope
-):
+def test_curves_and_slopes_are_the_sums_of_waves_to_the_stated_error_at_every_distance():
     u = np.linspace(0, 50, 5001)
-    waves = kernel_tables.evaluate_waves(exponents, u)
+    waves = kernel_tables.evaluate_waves(u)
     for c, powers in enumerate(kernel_tables.DISCOUNTS):
         rows = soft_ranks.FIRST_NODE + len(powers.rates)
         for curve, slope, above in (
@@ -50,10 +41,15 @@ def test_curves_and_slopes_are_the_sums_of_waves_to_the_stated_error_at_every_di
             (soft_ranks.BELOW, soft_ranks.SLOPE_BELOW, False),
         ):
             values, slopes = kernel_tables.evaluate_curves(np.array(powers.rates), u, above)
-            errors = np.abs(waves @ table[c, curve, :rows].T - values.T)
-            assert errors.max() < of_curve
+            errors = np.abs(waves @ soft_ranks.CURVES[c, curve, :rows].T - values.T)
+            assert errors.max() < 3e-8
             assert errors[0].max() < 1e-11, "tied documents differ"
-            assert np.abs(waves @ table[c, slope, :rows].T - slopes.T).max() < of_slope
+            assert np.abs(waves @ soft_ranks.CURVES[c, slope, :rows].T - slopes.T).max() < 6e-8
+
+
+def test_the_series_of_the_kernels_are_those_that_stand_beside_the_tables():
+    for name, numbers in kernel_tables.SERIES.items():
+        np.testing.assert_array_equal(TABLES[name], numbers)
 
 
 @pytest.mark.parametrize("above", [True, False])

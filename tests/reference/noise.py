@@ -30,10 +30,6 @@ def logistics(seed, stream, count):
     return np.log(u / (1 - u))
 
 
-def gumbels(seed, stream, count):
-    return -np.log(-np.log(uniforms(seed, stream, count)))
-
-
 def normals(seed, stream, count):
     u = uniforms(seed, stream, 2 * count)
     return np.sqrt(-2 * np.log(u[::2])) * np.cos(2 * math.pi * u[1::2])

@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from tests.reference._ranking import descending, ideal_dcg
 from tests.reference._swaps import change, grades_of
-from tests.reference.noise import gumbels, logistics, round_seed
+from tests.reference.noise import logistics, round_seed
 
 
 def freeze(query, scores, values):
@@ -23,9 +23,7 @@ def freeze(query, scores, values):
     target = query.labels if values["target"] == "labels" else query.gains
     # Noise is drawn for ranks, so that the order of rows changes nothing.
     order = descending(scores)
-    noise = (logistics if values["noise"] == "logistic" else gumbels)(
-        round_seed(values["seed"], 0), 0, count * n
-    ).reshape(count, n)
+    noise = logistics(round_seed(values["seed"], 0), 0, count * n).reshape(count, n)
     for draw in noise:
         noisy = np.empty(n)
         noisy[order] = scores[order] + draw
