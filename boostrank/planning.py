@@ -270,7 +270,7 @@ class Route:
 
     @property
     def words(self) -> str:
-        """The route in a few words, as the table of `boostrank plan` has it."""
+        """The route in a few words."""
         return _WORDS[self.name]
 
 

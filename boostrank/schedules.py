@@ -69,9 +69,11 @@ class Shape:
 
     @property
     def needs_total(self) -> bool:
+        """Whether the length of the training must be set."""
         return self.rounds is None and self.name != "constant"
 
     def scale_to(self, total: int) -> Shape:
+        """Return the schedule over `total` rounds, or over its own if it has them."""
         return replace(self, rounds=max(1, int(total))) if self.needs_total else self
 
     def __str__(self) -> str:

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.errors import DataError, InputError, ParameterError
 from boostrank.core.text import list_names
 from boostrank.files.pieces import (
     STANDARD_STREAM,
@@ -232,6 +232,14 @@ def _distribute(
     data: DataFiles, paths: list[str], choose: Callable[[Piece], int], if_empty: str
 ) -> list[Written]:
     """Write each piece to the output chosen by `choose`, atomically for all outputs."""
+    real: dict[str, str] = {}
+    for path in paths:
+        other = real.setdefault(os.path.realpath(path), path)
+        if other != path:  # the last rename would replace the other file
+            raise InputError(
+                f"{other} and {path} are the same file (through a symbolic link): remove the link,"
+                " or rename the output"
+            )
     with ExitStack() as stack:
         outputs = [stack.enter_context(open_output(path, data.files, data.spec)) for path in paths]
         _send(data.contiguous_pieces(), outputs, choose)

@@ -576,11 +576,6 @@ def _arguments_of(function: Function) -> int:
     return 2
 
 
-def is_built_in(name: str) -> bool:
-    """Return whether a name, with or without a cut-off, is that of a metric of boostrank."""
-    return name.partition("@")[0] in METRICS.names()
-
-
 def measures_a_query(function: Any) -> bool:
     """Return whether a function of (labels, scores) returns a number, tried on a query of two
     documents.

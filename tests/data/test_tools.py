@@ -432,6 +432,13 @@ def test_outputs_that_cannot_be_are_refused_before_the_work(source: Path, tmp_pa
     assert not list(tmp_path.glob("out*.txt"))
 
 
+def test_two_outputs_that_are_one_file_are_refused(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "out-a").symlink_to("out-b")
+    with pytest.raises(InputError, match=r"out-a .*out-b .*same file"):
+        tools.split(source, str(tmp_path / "out"), {"a": 0.5, "b": 0.5})
+    assert not (tmp_path / "out-b").exists()
+
+
 def test_a_disk_that_is_full_at_the_end_leaves_every_old_output(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,7 +176,7 @@ def _measure_prefixes(
     BoundMetrics([metric], data.labels, queries=data.queries, conventions=conventions)
     assert trees.forest is not None
     rounds = points(context.model.best_iteration)
-    # Keep the trees of a round together (XGBoost's num_parallel_tree).
+    # Keep the trees of a round together.
     tree_ends = (rounds * trees.count) // max(1, context.model.best_iteration)
     rows = DenseRows(data, trees.used, context.model.absent_is_missing)
     # Each walker adds the trees between two points to the scores.
