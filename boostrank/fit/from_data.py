@@ -205,7 +205,7 @@ def name_sets(
     sets: Sequence[RankingDataset], names: Sequence[str] | str | None, train_set: RankingDataset
 ) -> list[tuple[str, RankingDataset]]:
     """Return pairs of validation sets and their names."""
-    chosen = as_list(names)
+    chosen = [names] if isinstance(names, str) else list(names or ())
     if len(chosen) > len(sets):
         raise ParameterError(
             f"there are {len(chosen)} valid_names for {len(sets)} valid_sets; pass one name per set"

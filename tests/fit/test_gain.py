@@ -61,6 +61,8 @@ def test_a_gain_of_columns_trains_as_its_values_with_a_linear_gain(backend: str,
     loaded = boostrank.RankingModel.load(tmp_path / "model.txt")
     assert loaded.info.gain == model.info.gain == GAIN
     assert same.info.gain is None
+    if backend == "linear":  # not continued
+        return
     more = boostrank.train(params, train.with_gain(GAIN), 2, init_model=loaded, backend=backend)
     gone_on = boostrank.train(params, train, 2, init_model=loaded, backend=backend)
     assert more.info.gain == gone_on.info.gain == GAIN

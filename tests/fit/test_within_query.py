@@ -216,7 +216,7 @@ def test_parts_of_a_data_set_have_the_columns_that_are_asked_for() -> None:
         np.testing.assert_array_equal(of_part.features[: of_part.n_documents], expected.features)
 
 
-@engines
+@trees
 def test_a_continued_model_goes_on_with_its_own_columns(
     models: dict[str, RankingModel], backend: str
 ) -> None:
