@@ -252,6 +252,7 @@ def importance(
     Raises:
         ParameterError: a number out of range, or a metric with several cut-offs.
         DataError: features other than the model's, or only excluded queries.
+        ModelError: the leaves of the trees are linear models.
     """
     parsed = Metric.of(metric)
     if len(parsed.cutoffs) > 1:
@@ -317,15 +318,17 @@ def measure_importance(
     ]
     losses, effects = shuffle(features, "shuffling")
     clusters = _find_clusters(rows, constant, trees, seed)
-    units = [
-        Unit(f"cluster {i + 1}", positions, stream=n_features + i)
-        for i, positions in enumerate(clusters)
-    ]
-    _, cluster_effects = shuffle(units, "clusters")
-    cluster_effects = [
-        replace(effect, correlation=correlation)
-        for effect, correlation in zip(cluster_effects, clusters.values(), strict=True)
-    ]
+    cluster_effects: list[Effect] = []
+    if clusters:
+        units = [
+            Unit(f"cluster {i + 1}", positions, stream=n_features + i)
+            for i, positions in enumerate(clusters)
+        ]
+        _, shuffled = shuffle(units, "clusters")
+        cluster_effects = [
+            replace(effect, correlation=correlation)
+            for effect, correlation in zip(shuffled, clusters.values(), strict=True)
+        ]
     # Decide the verdicts, and shuffle all removable features together.
     needed = {
         name for effect in cluster_effects if effect.high > negligible for name in effect.features
