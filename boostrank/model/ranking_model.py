@@ -753,7 +753,7 @@ def as_model(source: Any) -> RankingModel:
     model = find_model(source)
     if model is None:
         raise ParameterError(
-            f"a model cannot be {type(source).__name__}: pass a RankingModel, its path, a Booster, or a"
-            " fitted LGBMRanker, XGBRanker or BoostRanker"
+            f"a model cannot be {type(source).__name__}: pass a RankingModel, its path, a Booster,"
+            " or a fitted LGBMRanker, XGBRanker or BoostRanker"
         )
     return model

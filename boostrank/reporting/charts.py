@@ -227,7 +227,7 @@ def histogram(
     """
     counts, edges = np.histogram(values, bins=bins, range=limits)
     frame = pandas().DataFrame({"begin": edges[:-1], "end": edges[1:], "queries": counts})
-    colours = [alt.value(COLOURS[name]) for name in ("main", "bad")]
+    colours = alt.value(COLOURS["main"]), alt.value(COLOURS["bad"])
     figure = (
         alt.Chart(frame)
         .mark_bar(binSpacing=1)

@@ -253,25 +253,26 @@ class Comparison(Result):
     def luck_words(self, metric: str) -> str:
         """Say what the interval of a metric is over, and how far the models of a ranker differ."""
         difference = self.metrics[metric]
-        if math.isnan(difference.luck):
-            words = (
-                "intervals are over queries only; to include how much trainings differ, give"
-                " several with other seeds"
-            )
-            if not math.isnan(difference.matters):
-                words += (
-                    f"; {metric} of two trainings may differ by {difference.matters:.4f} by chance"
-                )
-            return words
         parts = [
             f"{len(values)} {side} models give {interval(min(values), max(values))}"
             for side, values in self.models[metric].items()
             if len(values) > 1
         ]
-        return (
-            f"{metric}: {' and '.join(parts)}; intervals and p include how much trainings differ,"
-            f" with a standard error of {difference.luck:.4f}"
+        if parts:
+            words = (
+                "intervals and p include how much trainings differ, with a standard error of"
+                f" {difference.luck:.4f}"
+            )
+            if math.isnan(difference.luck):
+                words = "one query has no interval"
+            return f"{metric}: {' and '.join(parts)}; {words}"
+        words = (
+            "intervals are over queries only; to include how much trainings differ, give several"
+            " with other seeds"
         )
+        if not math.isnan(difference.matters):
+            words += f"; {metric} of two trainings may differ by {difference.matters:.4f} by chance"
+        return words
 
     HIDDEN = (
         *("qids", "per_query", "of_segment", "outcomes", "meanings", "trees"),
@@ -771,11 +772,11 @@ def _test_condition(
         # Among n queries, no p is below 2 / 2^n, and none is below that of the sign flips.
         most = max(difference.queries for difference in measured)
         by_queries, by_flips = 2.0 ** (1 - most), 1.0 / (PAIRED_RESAMPLES + 1)
-        cause = f"{most} queries give p of at least {by_queries:.2g}; use more queries"
+        cause = f"{most} queries give p of at least {by_queries:.2g}; use more queries, or"
         if by_flips > by_queries:
-            cause = f"{PAIRED_RESAMPLES:,} random flips of signs give p of at least {by_flips:.2g}"
+            cause = f"{PAIRED_RESAMPLES:,} random flips of signs give p of at least {by_flips:.2g};"
         if condition.alpha <= max(by_queries, by_flips):
-            raise DataError(f"'{condition}' can never hold: {cause}, or use a larger p")
+            raise DataError(f"'{condition}' can never hold: {cause} use a larger p")
     name = condition.end or "mean"
     if condition.anywhere:
         rows = [row for row in measured if condition.holds(getattr(row, name), row.p_holm)]

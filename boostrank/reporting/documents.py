@@ -115,7 +115,8 @@ def _row_in_query(row_number: int, query: int, data: RankingDataset) -> int:
     if query_of_row != query:
         raise DataError(
             f"row {row_number} belongs to query {data.queries.qid[query_of_row]}, not to"
-            f" {data.queries.qid[query]}; choose a row of that query"
+            f" {data.queries.qid[query]}; choose a row of that query, or a rank from @1 to"
+            f" @{data.queries.sizes[query]}"
         )
     return row
 

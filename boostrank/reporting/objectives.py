@@ -123,7 +123,7 @@ def compare_objectives(
     metric = plan.settings.main_metric
     if metric is None:
         raise ParameterError("params has no metric; add a metric, such as metric='ndcg'")
-    options = replace(options, conventions=plan.conventions)
+    options = replace(options, conventions=plan.conventions)  # of all other plans
     metric_name, counter = str(metric), itertools.count(1)
     n_trainings = len(objectives) * (len(rates) + repeats - 1)
 

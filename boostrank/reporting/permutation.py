@@ -23,6 +23,7 @@ from boostrank.kernels.primitives import round_seed
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.reporting.scoring import (
     DocumentProgress,
+    Engine,
     changed_scores,
     metrics_of_block,
     over_blocks,
@@ -63,7 +64,7 @@ class Losses:
 
 
 def measure_losses(
-    walker: Walker,
+    scorer: Engine | Walker,
     rows: DenseRows,
     units: Sequence[Unit],
     metric: Metric,
@@ -85,11 +86,11 @@ def measure_losses(
         bound = metrics_of_block(data, queries, documents, metric, conventions)
         (name,) = bound.names
         values = rows[documents]
-        base[queries] = bound.per_query(walker.scores(values))[name]
+        base[queries] = bound.per_query(scorer.scores(values))[name]
         for repeat in range(repeats):
             shuffled = shuffle.shuffle_block(values, bound.queries, queries.start, repeat)
             for unit, scores in changed_scores(
-                walker, values, shuffled, shuffle.unit_of_column, len(units)
+                scorer, values, shuffled, shuffle.unit_of_column, len(units)
             ):
                 sums[unit, queries] += base[queries] - bound.per_query(scores)[name]
 

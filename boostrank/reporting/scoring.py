@@ -42,8 +42,35 @@ def silent(step: str, done: int, total: int) -> None:
     """Ignore the progress."""
 
 
+class Engine:
+    """Scores from the engine, of models that a `kernels.forest.Walker` cannot score, with the same
+    methods.
+
+    Args:
+        columns: int64[c], features in the rows, which must include those that the model uses.
+    """
+
+    def __init__(self, model: RankingModel, columns: Int64Array, threads: int) -> None:
+        self._model, self._columns, self._threads = model, columns, threads
+
+    def scores(self, rows: Float32Array) -> Float64Array:
+        """Return the scores, float64[n], of rows, float32[n, c]."""
+        features = np.zeros((rows.shape[0], self._model.n_features), np.float32)
+        features[:, self._columns] = rows
+        with warnings.catch_warnings():  # of unknown category codes
+            warnings.simplefilter("ignore", DataWarning)
+            return self._model.predict(features, threads=self._threads)
+
+    def changes(
+        self, rows: Float32Array, changed_rows: Float32Array, unit_of_column: Int64Array, units: int
+    ) -> Iterator[Float64Array]:
+        """Yield the scores with the columns of each unit changed, float64[n]."""
+        for unit in range(units):
+            yield self.scores(np.where(unit_of_column == unit, changed_rows, rows))
+
+
 def changed_scores(
-    walker: Walker,
+    scorer: Engine | Walker,
     rows: Float32Array,
     changed_rows: Float32Array,
     unit_of_column: Int64Array,
@@ -58,7 +85,7 @@ def changed_scores(
         size = min(batch_size, n_units - first)
         in_batch = (first <= unit_of_column) & (unit_of_column < first + size)
         units = np.where(in_batch, unit_of_column - first, -1)
-        changed = walker.changes(rows, changed_rows, units, size)
+        changed = scorer.changes(rows, changed_rows, units, size)
         yield from enumerate(changed, first)
 
 
@@ -73,11 +100,7 @@ def walker_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: 
     rows = DenseRows(data, trees.used, model.absent_is_missing)
     walker = Walker(trees.forest, trees.used)
     sample = rows[: min(_COMPARED, data.n_documents)]
-    features = np.zeros((sample.shape[0], model.n_features), np.float32)
-    features[:, trees.used] = sample
-    with warnings.catch_warnings():  # of unknown category codes
-        warnings.simplefilter("ignore", DataWarning)
-        expected = model.predict(features, threads=threads)
+    expected = Engine(model, trees.used, threads).scores(sample)
     difference = walker.scores(sample) - expected
     # XGBoost sums in float32, and its scores include a constant that is not in the trees.
     accuracy = 1e-9 if trees.double else 1e-5

@@ -199,10 +199,12 @@ def means_over_queries(
     """
     included = ~np.isnan(values)
     mean, low, high = np.full((3, values.shape[1]), np.nan)
-    # Group the columns that include the same queries.
-    patterns, pattern_of_column = np.unique(included, axis=1, return_inverse=True)
-    for i, rows in enumerate(patterns.T):
-        columns = np.flatnonzero(pattern_of_column == i)
+    # Group the columns that include the same queries. np.unique is slow on long columns.
+    columns_by_queries: dict[bytes, list[int]] = {}
+    for column, rows in enumerate(included.T):
+        columns_by_queries.setdefault(rows.tobytes(), []).append(column)
+    for columns in columns_by_queries.values():
+        rows = included[:, columns[0]]
         included_values, row_weights = np.ascontiguousarray(values[rows][:, columns]), weights[rows]
         if len(row_weights):
             mean[columns] = (row_weights / row_weights.sum()) @ included_values

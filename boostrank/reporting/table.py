@@ -66,7 +66,7 @@ class Column:
         format: number format, such as "+.4f". "" groups the digits of whole numbers and rounds
             other numbers to four digits. None marks a text column.
         help: tooltip for the heading on pages.
-        look: CSS class of the cells on pages: such as "faint".
+        look: CSS class of the cells on pages, such as "faint".
         ends: keys of the lower and the upper end of the values' 95% intervals.
         drawn: whether pages draw the intervals.
     """

@@ -277,6 +277,11 @@ def test_first_use_python_06_several_trainings_add_their_luck(
     assert d.luck > 0
     assert math.isnan(single.luck)
     assert f"{min(means):.4f} to {max(means):.4f}" in several.luck_words("ndcg@10")
+    query = data.take([0])
+    alone = boostrank.compare([query.labels, -query.labels], query.labels, query, "ndcg@10")
+    words = alone.luck_words("ndcg@10")
+    assert "2 old models" in words
+    assert "nan" not in words
 
 
 def test_first_use_python_06_the_combined_interval_is_a_two_way_one() -> None:

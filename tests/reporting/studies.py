@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from html import unescape
 from typing import Any
 
 import numpy as np
 
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.reporting.section import Context, PageSection
 
@@ -36,18 +34,3 @@ def study(
 def words_of(section: PageSection) -> str:
     """Its brief, and what stands on the page, without marks: charts by title and caption."""
     return " ".join(unescape(_HIDDEN.sub("", f"{section.brief} {section.body}")).split())
-
-
-class Formula:
-    """A walker of a known function of the columns."""
-
-    def __init__(self, function: Callable[[Float64Array], Float64Array]) -> None:
-        self._function = function
-
-    def scores(self, rows: Float32Array) -> Float64Array:
-        return self._function(rows.astype(np.float64).T)
-
-    def changes(
-        self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int
-    ) -> Float64Array:
-        return np.array([self.scores(np.where(unit == u, other, rows)) for u in range(units)])

@@ -28,8 +28,8 @@ from boostrank.metrics import Metric
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting import Importance, importance
 from boostrank.reporting.permutation import Losses, Unit, measure_losses, p_of_means
+from boostrank.reporting.scoring import Engine
 from boostrank.reporting.segments import holm
-from tests.reporting.studies import Formula
 
 NDCG = Metric.parse("ndcg@10")
 PARAMS = {"objective": "lambdarank", "verbose": -1, "num_threads": 1, "deterministic": True}
@@ -195,13 +195,7 @@ def losses(
 def test_walking_the_trees_gives_what_the_engine_predicts(greedy: RankingModel, world: Any) -> None:
     data = world[1].take(np.arange(60))
     walked = losses(greedy, data)
-
-    def predict(columns: np.ndarray) -> np.ndarray:
-        features = np.zeros((columns.shape[1], greedy.n_features), np.float32)
-        features[:, greedy.trees().used] = columns.T
-        return greedy.predict(features, threads=1)
-
-    predicted = losses(greedy, data, scorer=Formula(predict))
+    predicted = losses(greedy, data, scorer=Engine(greedy, greedy.trees().used, 1))
     np.testing.assert_allclose(walked.loss, predicted.loss, atol=1e-12)
     np.testing.assert_allclose(walked.low, predicted.low, atol=1e-12)
 
@@ -333,6 +327,13 @@ def test_only_the_best_rounds_count(small: Any) -> None:
         NDCG.evaluate(part.labels, short.predict(part), part.queries).mean, abs=1e-12
     )
     assert importances.splits.sum() < model.trees().splits.sum()
+
+
+def test_linear_models_are_left_to_the_engine() -> None:
+    data = coin(40)
+    linear = boostrank.train({"num_threads": 1}, data, backend="linear")
+    loss = importance(linear, data, repeats=1, threads=1).loss
+    assert loss[0] > 0.1 > abs(loss[1])
 
 
 def test_sparse_data_are_the_same_as_dense(small: Any) -> None:

@@ -19,7 +19,7 @@ from scipy import sparse
 
 import boostrank
 from boostrank.core.errors import ParameterError
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel
@@ -27,7 +27,7 @@ from boostrank.reporting.section import page
 from boostrank.reporting.sections.importance import importance
 from boostrank.reporting.sections.shapes import SPEC, AleCurve, Shapes, accumulated_local_effects
 from boostrank.reporting.sections.shapes import shapes as shapes_of
-from tests.reporting.studies import Formula, study, words_of
+from tests.reporting.studies import study, words_of
 
 QUERIES, SIZE = 60, 10
 
@@ -171,6 +171,21 @@ def test_features_of_the_query_are_called_so_and_constant_ones_have_no_curve() -
     feature_shapes = told_of("LightGBM")
     assert [c.feature for c in feature_shapes.curves if c.query_level] == ["f6"]
     assert "f7" not in {c.feature for c in feature_shapes.curves}  # no tree splits by it
+
+
+class Formula:
+    """A walker of a known function of the columns."""
+
+    def __init__(self, function: Callable[[Float64Array], Float64Array]) -> None:
+        self._function = function
+
+    def scores(self, rows: Float32Array) -> Float64Array:
+        return self._function(rows.astype(np.float64).T)
+
+    def changes(
+        self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int
+    ) -> Float64Array:
+        return np.array([self.scores(np.where(unit == u, other, rows)) for u in range(units)])
 
 
 def rows_of(X: Any, sizes: Any) -> DenseRows:

@@ -27,6 +27,7 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
+from boostrank.kernels.forest import Walker
 from boostrank.metrics import Metric
 from boostrank.metrics.measure import Function
 from boostrank.model.ranking_model import RankingModel, as_model
@@ -41,7 +42,7 @@ from boostrank.reporting.permutation import (
     rank_correlation,
 )
 from boostrank.reporting.result import Result
-from boostrank.reporting.scoring import walker_of, within_queries
+from boostrank.reporting.scoring import Engine, walker_of, within_queries
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import NEGLIGIBLE, holm
 from boostrank.reporting.table import Cell, Column, Table, table_of_objects
@@ -63,6 +64,8 @@ VERDICTS = {
 
 # Default limit on documents times trees, about half a minute on two cores.
 _WALKS = 100_000_000
+# The same limit, per feature, if the engine predicts.
+_PREDICTIONS = 1_000_000_000
 _MOST_REPEATS = 5
 # Family-wise error rate of the verdicts "useful" and "harmful", over all features.
 _ALPHA = 0.05
@@ -280,9 +283,14 @@ def measure_importance(
     """Measure the importance of each feature, as `importance` does."""
     model, data, seed = context.model, context.data, context.seed
     n_features, trees = data.n_features, model.trees()
-    walker = walker_of(model, trees, data, context.workers)
-    # One pass over all queries is better than several over a sample, so reduce the repeats first.
     affordable = _WALKS // max(1, trees.count)
+    if trees.forest is not None:
+        scorer: Engine | Walker = walker_of(model, trees, data, context.workers)
+        threads = context.workers
+    else:  # the engine predicts once per feature, on threads of its own
+        scorer, threads = Engine(model, trees.used, context.workers), 1
+        affordable = _PREDICTIONS // max(1, trees.count * trees.used.size)
+    # One pass over all queries is better than several over a sample, so reduce the repeats first.
     n_documents = min(context.documents or data.n_documents, data.n_documents)
     if repeats is None:
         repeats = min(max(affordable // max(1, n_documents), 1), _MOST_REPEATS)
@@ -293,14 +301,14 @@ def measure_importance(
 
     def shuffle(units: Sequence[Unit], step: str) -> tuple[Losses, list[Effect]]:
         losses = measure_losses(
-            walker,
+            scorer,
             rows,
             units,
             metric=context.main,
             conventions=context.rules.without_names,  # ordering ties by name is too slow
             repeats=repeats,
             seed=seed,
-            threads=context.workers,
+            threads=threads,
             progress=partial(context.progress, step),
         )
         ends = zip(losses.loss.tolist(), losses.low.tolist(), losses.high.tolist(), strict=True)
@@ -317,15 +325,17 @@ def measure_importance(
     ]
     losses, effects = shuffle(features, "shuffling")
     clusters = _find_clusters(rows, constant, trees, seed)
-    units = [
-        Unit(f"cluster {i + 1}", positions, stream=n_features + i)
-        for i, positions in enumerate(clusters)
-    ]
-    _, cluster_effects = shuffle(units, "clusters")
-    cluster_effects = [
-        replace(effect, correlation=correlation)
-        for effect, correlation in zip(cluster_effects, clusters.values(), strict=True)
-    ]
+    cluster_effects: list[Effect] = []
+    if clusters:
+        units = [
+            Unit(f"cluster {i + 1}", positions, stream=n_features + i)
+            for i, positions in enumerate(clusters)
+        ]
+        _, shuffled = shuffle(units, "clusters")
+        cluster_effects = [
+            replace(effect, correlation=correlation)
+            for effect, correlation in zip(shuffled, clusters.values(), strict=True)
+        ]
     # Decide the verdicts, and shuffle all removable features together.
     needed = {
         name for effect in cluster_effects if effect.high > negligible for name in effect.features

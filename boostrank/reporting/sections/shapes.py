@@ -245,9 +245,9 @@ def _chart(curve: AleCurve, number: int) -> Chart:
         return row_chart(name, frame, "category:N", tips, title="score", value="effect")
     frame = frame.drop(columns="category")
     tips = [f"value:Q .5~g {curve.feature}", *tips]
-    # Equal steps of the axis have about as many documents, however skewed the values are.
+    # Space the edges evenly, because intervals of skewed values differ much in width.
     labels = {"labelAngle": 0, "labelOverlap": True, "labelSeparation": 10}
-    axis = alt.Axis(format=".3~g", formatType="number", **labels)
+    axis = alt.Axis(format=",.3~r", formatType="number", **labels)
     x, ends = alt.X("value:O", title=None, axis=axis), ("low", "high")
     figure = lines(frame, x, "effect", tips, band=ends, height=220, title="score")
     return Chart(name, frame, figure)
