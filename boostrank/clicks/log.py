@@ -396,4 +396,4 @@ def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:
     places = PlacesOf(data.queries.places, rows)
     index = replace(index, ptr=ptr, document_weights=weights, places=places)
     features = data.features.take(rows) if data.on_disk else None
-    return data.of_rows(index, rows, features)
+    return replace(data.of_rows(index, rows, features), has_all_documents=False)

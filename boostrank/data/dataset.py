@@ -91,6 +91,7 @@ class RankingDataset:
             were not read.
         input_rows: int64[N] if the rows were sorted. Row i is row input_rows[i] of the input.
         categories: mapping from a categorical feature to the categories that its codes stand for.
+        has_all_documents: whether no documents of the queries were left out.
 
     Example:
         >>> import boostrank
@@ -110,6 +111,7 @@ class RankingDataset:
     document_names: Array | None = None
     input_rows: Int64Array | None = None
     categories: Mapping[str, Categories] = field(default_factory=dict)
+    has_all_documents: bool = True
 
     def __post_init__(self) -> None:
         rows, columns = self.features.shape
@@ -543,6 +545,7 @@ class RankingDataset:
             provenance=replace(self.provenance, files=files),
             document_names=joined_arrays([self.document_names, other.document_names], n_rows, ""),
             input_rows=None,
+            has_all_documents=self.has_all_documents and other.has_all_documents,
         )
 
     def sample(self, documents: int, seed: int) -> RankingDataset:

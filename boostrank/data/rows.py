@@ -338,7 +338,7 @@ def constant_columns(features: Any) -> Int64Array:
         lowest = np.full(columns, np.inf, np.float32)
         highest = np.full(columns, -np.inf, np.float32)
         n_missing = np.zeros(columns, np.int64)
-        for _, piece in _pieces_of(features):
+        for _, piece in _pieces_of(features) if rows else ():
             n_missing += missing_in(piece)
             if sparse.issparse(piece):  # absent entries are zero
                 ends = [end.toarray()[0] for end in (piece.nanmin(axis=0), piece.nanmax(axis=0))]

@@ -45,7 +45,7 @@ _LISTED = 12
 
 
 def broken_files(p: Profile) -> Iterator[Finding]:
-    """Find files that cannot be read to the end, or have no rows."""
+    """Find files that cannot be read to the end, have no rows, or contradict their side files."""
     cost = f"train refuses it; this report covers the {p.n_rows:,} rows before it"
     for error in p.broken:
         yield find(

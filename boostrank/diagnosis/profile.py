@@ -14,6 +14,7 @@ from scipy import sparse
 from boostrank.core.conventions import Gain, parse_gain
 from boostrank.core.errors import FileFormatError
 from boostrank.core.machine import resolve_threads
+from boostrank.core.queries import QueryIndex
 from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.feature_space import FeatureSpace
@@ -21,7 +22,7 @@ from boostrank.diagnosis.in_memory import DatasetSource, source_of
 from boostrank.files import blocks as slots
 from boostrank.files.assemble import NO_ROWS, Totals
 from boostrank.files.blocks import Block
-from boostrank.files.side_files import some_sizes
+from boostrank.files.side_files import check_sizes, read_weights, some_sizes, weighted
 from boostrank.files.source import AnySource, Progress, Reading, Source, expand, format_of
 from boostrank.files.tables import TableSource, is_buffer
 
@@ -41,7 +42,8 @@ class Profile(Totals):
 
     Attributes:
         files, options: arguments with which `read_files` reads the same data.
-        broken: errors about files that cannot be read to the end.
+        broken: errors about files that cannot be read to the end or that contradict their side
+            files.
         causes: error for the first refused row, by cause.
         stand_ins: words that seem to mark missing values, with the first line and column of each.
         labels, lines, hashes: label, line and feature hash of each row. The hash is 0 if no feature
@@ -107,6 +109,8 @@ class Profile(Totals):
             self._regroup()
         if self.n_rows == 0 and not self.broken and self.parts and not self.causes:
             self.broken.append(FileFormatError(NO_ROWS, file=self.parts[0].name))
+        if not (self.broken or self.counts[slots.BAD_ROWS] or self.reading.regroup):
+            self._check_side_files()
 
     def _read(
         self, opened: Source, kept: list[tuple[Any, ...]], threads: int, progress: Progress
@@ -204,6 +208,19 @@ class Profile(Totals):
         names = self.names
         self.names = {new: names[old] for new, old in enumerate(kept.tolist()) if old in names}
         self.n_queries = kept.size
+
+    def _check_side_files(self) -> None:
+        """Record group sizes and weights that contradict the files."""
+        for part, _, queries in self.spans():
+            sizes = self.sizes[queries]
+            try:
+                if part.sizes_file is not None:
+                    check_sizes(part.sizes_file, sizes, part.name)
+                if part.weights_file is not None:
+                    weights = read_weights(part.weights_file, int(sizes.sum()))
+                    weighted(part.weights_file, weights, QueryIndex.from_sizes(sizes))
+            except FileFormatError as error:
+                self.broken.append(error)
 
     # Results for the checks -----------------------------------------------------------------------
 

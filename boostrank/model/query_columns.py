@@ -186,11 +186,6 @@ class ModelColumns:
         names = data.feature_names
         requested = WithinQuery.of_options(options)
         before = None if continued is None else replace(continued, features=names)
-        if "clicks" in data.provenance.options and (requested or (before and before.kinds)):
-            raise ParameterError(
-                "columns within queries need all documents of a query, but training on clicks"
-                " leaves out those never shown: remove within_query"
-            )
         if requested is None:
             return before or cls(names)
         columns = requested.columns(names, data.provenance.index_base, unsplittable)
@@ -279,8 +274,19 @@ class ModelColumns:
                 parent.wider = Whole(self.dataset(parent.data, threads))
             features = parent.wider.view(features.rows)
         else:
-            features = self.rows(data.features, data.queries, threads)
+            features = self.of_data(data, threads)
         return replace(data, features=features, feature_names=self.names)
+
+    def of_data(self, data: RankingDataset, threads: int) -> Features:
+        """Return a data set's rows with the added columns, or raise `DataError` if documents were
+        left out.
+        """
+        if self.kinds and not data.has_all_documents:
+            raise DataError(
+                f"{self.words(2)} need all documents of a query, but the training set of a click"
+                " log leaves out those never shown: remove within_query, or pass all documents"
+            )
+        return self.rows(data.features, data.queries, threads)
 
     def rows(self, features: Features, queries: QueryIndex, threads: int) -> Features:
         """Append the m columns to float32[N, d], dense, CSR or on disk, or raise DataError if

@@ -478,8 +478,7 @@ class RankingModel:
 
     def _features(self, data: Any, threads: int) -> Any:
         if isinstance(data, RankingDataset):
-            data = self.check_features(data)
-            return self.columns.rows(data.features, data.queries, threads)
+            return self.columns.of_data(self.check_features(data), threads)
         features = self._rows(data)
         if features.shape[1] != self.n_features:
             raise DataError(

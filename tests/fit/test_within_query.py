@@ -4,7 +4,6 @@ ranks.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from boostrank import (
     WithinQuery,
     train,
 )
-from boostrank.data.dataset import Provenance
+from boostrank.clicks.log import some_documents
 from boostrank.data.rows import Whole
 from boostrank.export.target import ExportError
 from boostrank.model.files import sidecar_path
@@ -155,10 +154,16 @@ def test_contributions_are_of_the_features_and_add_up(
     np.testing.assert_array_equal(plain.predict(wide), scores)
 
 
-def test_training_on_clicks_which_leaves_out_documents_is_refused() -> None:
-    clicked = replace(TRAIN, provenance=Provenance(options={"clicks": {}}))
-    with pytest.raises(ParameterError, match="within_query"):
-        train(PARAMS, clicked, 1, within_query="rank")
+def test_data_that_leave_out_documents_are_refused(models: dict[str, RankingModel]) -> None:
+    rows = np.arange(0, TRAIN.n_documents, 2)
+    shown = some_documents(TRAIN, rows)
+    for queries in (shown, shown.take([1, 0]), TRAIN.take([0]).join(shown), Whole(shown).part([1])):
+        with pytest.raises(DataError, match="all documents"):
+            train(PARAMS, queries, 1, within_query="rank")
+        with pytest.raises(DataError, match="all documents"):
+            train(PARAMS, TRAIN, 1, queries, within_query="rank")
+        with pytest.raises(DataError, match="all documents"):
+            models["linear"].predict(queries)
 
 
 @trees
