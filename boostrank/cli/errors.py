@@ -7,6 +7,7 @@ exits at once.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import re
 import shlex
@@ -115,7 +116,9 @@ def _describe(error: Exception) -> str:
 
 
 def _describe_usage(error: click.UsageError) -> str:
-    """Return the message, which suggests the option or --param for parameters of the engine."""
+    """Return the message, suggesting options only if they are similar, and --param for parameters
+    of the engine.
+    """
     if not isinstance(error, click.NoSuchOption):
         return error.format_message()
     name = error.option_name.strip("-").replace("-", "_")
@@ -124,9 +127,13 @@ def _describe_usage(error: click.UsageError) -> str:
     for option in declared(TrainOptions).values():
         if name in option.params and option.spelled in flags:
             return f"{error.message.rstrip('.')}: use {option.spelled}"
+    message, typed = error.message.rstrip("."), error.option_name.strip("-")
+    names = [flag.strip("-") for flag in error.possibilities or ()]
+    for close in difflib.get_close_matches(typed, names, 1, 0.75):
+        return f"{message}. Did you mean --{close}?"
     if "--param" in flags and engines_with(name):
-        return f"{error.message.rstrip('.')}: pass it to the engine with --param {name}=VALUE"
-    return error.format_message()
+        return f"{message}: pass it to the engine with --param {name}=VALUE"
+    return message
 
 
 def _as_options(message: str) -> str:

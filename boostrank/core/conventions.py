@@ -436,7 +436,7 @@ class Conventions:
         """
         rules: Any = conventions
         if not isinstance(conventions, cls):
-            name = str(conventions or "default").strip().lower()
+            name = "default" if conventions is None else str(conventions).strip().lower()
             rules = PRESETS.get(name)
             if rules is None:
                 hint = did_you_mean(name, PRESETS)

@@ -149,6 +149,8 @@ class QueryIndex:
             raise DataError(
                 f"group {bad} has size {counts[bad]}; every query needs at least one row"
             )
+        if sum(counts.tolist()) > np.iinfo(np.int64).max:
+            raise DataError(f"the group sizes add up to {sum(counts.tolist())}, which overflows")
         ptr = np.append(0, np.cumsum(counts))
         if weights is not None:
             weights = np.asarray(weights)

@@ -37,7 +37,7 @@ class RowsFile(File):
         for first, last in queries.blocks(max(1, chunk_bytes // (4 * self.data.n_features + 1))):
             yield partial(self._block, slice(first, last), slice(int(ptr[first]), int(ptr[last])))
 
-    def _block(self, queries: slice, rows: slice, _: Any) -> Block:
+    def _block(self, queries: slice, rows: slice) -> Block:
         features = self.data.features[rows]
         index = self.data.queries
         ids = np.repeat(index.qid[queries], index.sizes[queries])

@@ -400,7 +400,9 @@ def choose(rows: DocumentRows, header: Sequence[str], roles: Roles, *, valued: b
             usual = repr(roles[role]) if role in roles else " or ".join(names)
             if role == "rank":
                 usual = "score or rank"
-            mend = f"name it in the first line (or for data join, --{role} COLUMN)"
+            mend = "name it in the first line"
+            if rows.what != "score":  # data join reads no runs
+                mend += f", or pass its name to data join, --{role} COLUMN"
             raise FileFormatError(f"no column is called {usual}; {mend}", file=rows.file)
         if name is not None:
             columns[role] = name

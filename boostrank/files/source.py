@@ -374,8 +374,8 @@ def expand(source: AnySource) -> list[OneSource]:
     if not sources:
         raise ParameterError("no file is given; pass at least one")
     seen = set()
-    for path in sources:
-        real = os.path.realpath(path) if isinstance(path, str) else path
+    for path in filter(lambda item: isinstance(item, str), sources):
+        real = path if path == "-" else os.path.realpath(path)
         if real in seen:
             raise ParameterError(f"{path} is given twice in one data set")
         seen.add(real)

@@ -95,7 +95,7 @@ def test_a_gate_reads_two_runs(tmp_path: Path) -> None:
         for sign, status in (("<", 0), (">", 1)):
             done = invoke(*arguments, *more, "--fail-if", f"high(ndcg@5) {sign} 0")
             assert done.exit_code == status, done.stderr
-        assert f"such as {first}" in " ".join(json.loads(done.stdout)["notes"])
+        assert f"({first})" in " ".join(json.loads(done.stdout)["notes"])
     for words, reason in (
         (("--clicks",), "--clicks"),
         (("--drop", "x"), "--drop"),

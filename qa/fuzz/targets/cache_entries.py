@@ -5,18 +5,16 @@ data that train.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from hypothesis import strategies as st
 
 import boostrank
-from boostrank.files.store import _DIGEST, _HEADER
+from boostrank.files.store import _DIGEST
 from qa.fuzz.cases import damaged, edited, may_refuse
 
 PARAMS = {
@@ -48,17 +46,16 @@ def entries_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.suffix != ".big")
 
 
-def arrays_of(path: Path) -> dict[str, Any]:
-    """The arrays of an entry, of which one is its header."""
-    with np.load(io.BytesIO(path.read_bytes()[:-_DIGEST])) as arrays:
-        return dict(arrays)
+def header_of(path: Path) -> Any:
+    """The header of an entry."""
+    return json.loads(path.read_bytes()[:-_DIGEST])
 
 
 @st.composite
 def _drawn(draw: Any) -> dict[str, Any]:
     entries = entries_in(good())
     number = draw(st.integers(0, len(entries) - 1))
-    header = json.loads(arrays_of(entries[number])[_HEADER].tobytes())
+    header = header_of(entries[number])
     fields = {key: value for key, value in header.items() if key != "key"}
     return {
         "place": number,
@@ -76,13 +73,8 @@ def check(place: int, header: str, body: bytes | None) -> None:
     shutil.copytree(good(), folder)
     entries = entries_in(folder)
     path = entries[place % len(entries)]
-    arrays = arrays_of(path)
     if body is None:
-        key = json.loads(arrays[_HEADER].tobytes())["key"]
-        text = json.dumps({"key": key, **json.loads(header)}).encode()
-        buffer = io.BytesIO()
-        np.savez(buffer, **{**arrays, _HEADER: np.frombuffer(text, np.uint8)})
-        body = buffer.getvalue()
+        body = json.dumps({"key": header_of(path)["key"], **json.loads(header)}).encode()
     path.write_bytes(body + hashlib.blake2b(body, digest_size=_DIGEST).digest())
     with may_refuse():
         train(folder)
