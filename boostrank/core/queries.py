@@ -372,9 +372,10 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     """
     # NumPy would turn the numbers of a mixed list into text, and zoned times of polars and Arrow to
     # UTC. It lacks integers of 128 bits.
-    if np.ma.is_masked(ids):
-        row = first_true(np.ma.getmaskarray(ids))  # type: ignore[arg-type]
-        raise DataError(f"row {row} has no query id: it is masked")
+    if isinstance(ids, np.ma.MaskedArray):
+        row = first_true(np.ma.getmaskarray(ids))
+        if row is not None:
+            raise DataError(f"row {row} has no query id: it is masked")
     kinds = getattr(ids, "dtype", None), getattr(ids, "type", None)
     zoned = getattr(kinds[0], "time_zone", None) or getattr(kinds[1], "tz", None)
     if zoned or str(kinds[0]) in ("Int128", "UInt128"):

@@ -374,7 +374,7 @@ def expand(source: AnySource) -> list[OneSource]:
     if not sources:
         raise ParameterError("no file is given; pass at least one")
     seen = set()
-    for path in filter(lambda item: isinstance(item, str), sources):
+    for path in (item for item in sources if isinstance(item, str)):
         real = path if path == "-" else os.path.realpath(path)
         if real in seen:
             raise ParameterError(f"{path} is given twice in one data set")

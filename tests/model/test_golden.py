@@ -53,12 +53,7 @@ def expected(version: str) -> dict[str, Any]:
 
 of_each_model = pytest.mark.parametrize(
     ("version", "name"),
-    [
-        (version, name)
-        for version in VERSIONS
-        for name in expected(version)["models"]
-        if name not in ("lightgbm-linear-trees.txt", "xgboost-dart.json")  # no longer read
-    ],
+    [(version, name) for version in VERSIONS for name in expected(version)["models"]],
 )
 of_each_checkpoint = pytest.mark.parametrize(
     ("version", "name"),
