@@ -752,7 +752,7 @@ def as_model(source: Any) -> RankingModel:
     model = find_model(source)
     if model is None:
         raise ParameterError(
-            f"a model cannot be {type(source).__name__}: pass a RankingModel, its path, a Booster,"
-            " or a fitted LGBMRanker, XGBRanker or BoostRanker"
+            f"model={type(source).__name__}: expected a RankingModel, its path, a Booster, or a"
+            " fitted LGBMRanker, XGBRanker or BoostRanker"
         )
     return model
