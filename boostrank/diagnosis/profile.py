@@ -100,6 +100,7 @@ class Profile(Totals):
                 self._read(opened, kept, threads, progress)
         except FileFormatError as error:
             self.broken.append(error)
+        # Join the rows of all blocks, and look at them as a whole.
         columns = (np.concatenate(every) for every in zip(*kept, strict=True))
         self.labels, self.lines, self.hashes, self.starts, self.line, self.ids = columns
         self.rows_of_cells = np.arange(self.cells.shape[0])

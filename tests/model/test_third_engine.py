@@ -144,5 +144,5 @@ def test_trainings_that_a_third_engine_cannot_do_are_refused(
         boostrank.train(PARAMS, data[0], 2, start=model)
     with pytest.raises(ParameterError, match=r"toy .*continued by lightgbm"):
         boostrank.train(PARAMS, data[0], 2, init_model=model)
-    with pytest.raises(ParameterError, match=r"model .*object.* path"):
+    with pytest.raises(ParameterError, match=r"model=object.*path"):
         boostrank.train(PARAMS, data[0], 2, init_model=object(), backend="toy")
