@@ -633,8 +633,10 @@ def _check_width(totals: Totals, base: int, width: int) -> None:
     top, last = totals.top.top_id, base + width - 1
     cells = totals.n_rows * (top + 1 - base)
     if top < last and totals.counts[slots.CELLS] == cells:
+        words = f"every row has exactly the features {base} to {top}"
+        if top < base:
+            words = "no row has a feature"
         totals.warn_or_refuse(
-            f"every row has exactly the features {base} to {top}, but the model has features up to"
-            f" {last}, which are read as 0. If these data lack them, they differ from the training"
-            " data"
+            f"{words}, but the model has features up to {last}, which are read as 0. If these data"
+            " lack them, they differ from the training data"
         )

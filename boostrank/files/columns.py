@@ -186,7 +186,7 @@ def _dropped(
     for role, is_needed in (("label", options.labelled), ("qid", not has_sizes)):
         if is_needed and not options.rows_alone and role not in roles:
             raise _without(role, header)
-    names = options.roles.get("drop") or ()
+    names = dict.fromkeys(options.roles.get("drop") or ())
     dropped = tuple(name for name in names if name in header or name in (options.drop or ()))
     uses = [*roles.items(), *(("drop", name) for name in dropped)]
     for name in header:

@@ -429,9 +429,9 @@ def _read_features(path: str, roles: Roles, missing_tokens: Sequence[str]) -> Do
     for line, value in json_of(path, head):
         try:
             for query, name, features in documents_in_log(value):
-                for what, name_of in (("query", query), ("doc_id", name)):
-                    if not name_of.strip():
-                        raise DataError(f"a document has no id; add {what!r} to the line")
+                for key, text in (("query", query), ("doc_id", name)):
+                    if not text.strip():
+                        raise DataError(f"a document has no {key!r}; add it to the line")
                 for feature, number in features:
                     words = f"document {name!r}: feature {feature!r}"
                     if feature == "":

@@ -161,11 +161,10 @@ def _pieces(opened: Source, progress: Progress) -> Iterator[Piece]:
             raise block.bad[0].error(file.name, before, by_row=opened.by_row)
         if is_text:
             carry += block.text[begin:]  # comments and blank lines stay with the next row
-        if len(carry) > _MOST_COMMENTS:
-            raise FileFormatError(
-                f"more than {_MOST_COMMENTS >> 20} MiB of comments or blank lines", file=file.name
-            )
         before += int(block.counts[slots.LINES])
+        if len(carry) > _MOST_COMMENTS:
+            words = f"more than {_MOST_COMMENTS >> 20} MiB of comments or blank lines; remove them"
+            raise FileFormatError(words, file=file.name, line=before)
         if progress is not None:
             progress(opened.done, opened.total)
     if piece is None:

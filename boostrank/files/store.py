@@ -7,8 +7,7 @@ A cache entry is one file: a header (JSON with key and note) and a checksum. It 
 file of another library, whose length and checksum are in the header and are verified first. Both
 files are written under new names and synced before the entry is renamed into place, so a killed run
 leaves the old or the new entry. If two runs write the same entry, the last one wins, and both are
-correct. An entry is ignored if it has another key, version, machine or user, or is truncated or
-damaged.
+correct. An entry is ignored if it has another key or user, or is truncated or damaged.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import json
 import os
 import secrets
 import stat
-import sys
 import tempfile
 import threading
 import time
@@ -33,7 +31,6 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 import numpy as np
 
-from boostrank.core import __version__
 from boostrank.core.errors import BoostrankError, TrainingError, warn_user
 from boostrank.core.files import path_of, remove_leftovers, write_atomically
 from boostrank.core.machine import return_memory
@@ -43,7 +40,6 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import InParts
 from boostrank.files.assemble import read_files
 from boostrank.files.blocks import Block, dense_matrix, sparse_matrix, zeroed
-from boostrank.files.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
 from boostrank.files.source import AnySource, Reading, expand, format_of, reading_of
 from boostrank.records import BigFile, CacheHeader, as_record, from_json, jsonable
 
@@ -285,16 +281,6 @@ def entry_name(what: str, *parts: Any) -> str:
     return f"{hashlib.blake2b(text.encode(), digest_size=10).hexdigest()}.{what}"
 
 
-def file_state(path: str) -> list[Any] | None:
-    """Return the size, modification time, change time and inode of a file, or None if it does not
-    exist."""
-    try:
-        info = os.stat(path)
-    except OSError:
-        return None
-    return [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino]
-
-
 def _read_header(path: Path) -> CacheHeader | None:
     """Return the header of an entry, or None if there is no entry or a damaged one."""
     try:
@@ -376,22 +362,12 @@ def stream_files(
     files, spec = expand(source), format_of(source, format)
     reading = reading_of(spec, **options)
     paths = [path for path in map(path_of, files) if path is not None and os.path.isfile(path)]
-    origin = store = None
+    folder = None
     if cache is not False and len(paths) == len(files):
         folder = Path(paths[0]).parent / FOLDER if cache is True else Path(cache)
-        changed = reading.changed | {"format": spec.name, "keep_names": None}
-        if spec.is_table:
-            trained = reading.trained_categories
-            categories = None if trained is None else to_record(trained)
-            changed |= {"labelled": reading.labelled, "columns": reading.roles, "known": categories}
-        key = {
-            "files": _states(paths),
-            "reader": [__version__, sys.byteorder],
-            "options": changed,
-            "like": _like(reading),
-        }
-        origin = Origin(Cache(folder), key, tuple(paths))
-        # The cache folder has space, unless it is not writable.
+    # The cache folder has space, unless it is not writable.
+    store = None
+    if folder is not None:
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             store = RowStore(folder)
@@ -406,8 +382,15 @@ def stream_files(
     )
     return_memory()  # buffers of the reader threads
     data.features.external = external_memory
-    if origin is not None and _states(paths) == origin.key["files"]:
-        data.features.origin = origin
+    # The key has a hash of the rows: neither times of files nor versions of the reader matter.
+    if folder is not None:
+        changed = reading.changed | {"format": spec.name, "keep_names": None}
+        if spec.is_table:
+            trained = reading.trained_categories
+            categories = None if trained is None else to_record(trained)
+            changed |= {"labelled": reading.labelled, "columns": reading.roles, "known": categories}
+        key = {"rows": data.fingerprint, "options": changed, "like": _like(reading)}
+        data.features.origin = Origin(Cache(folder), key, tuple(paths))
     return data
 
 
@@ -417,12 +400,3 @@ def _like(reading: Reading) -> Any:
     if space is None:
         return None
     return [space.index_base, space.n_features, entry_name("names", space.feature_names)]
-
-
-def _states(paths: Sequence[str]) -> list[Any]:
-    """Return the state of each file and its side files."""
-    states = []
-    for path in paths:
-        sides = [find_sidecar(path, suffixes) for suffixes in (GROUP_SUFFIXES, (WEIGHT_SUFFIX,))]
-        states.append([[file, file_state(file)] for file in (path, *sides) if file is not None])
-    return states

@@ -190,17 +190,21 @@ class Batch:
         """Return the query id of each row as int64 or objects (see `runs_of`), and the rows without
         a query id."""
         pa, array = arrow(), self.decoded(position)
-        absent = f"query id in column {self.columns.header[position]!r} is missing or fractional"
+        if pa.types.is_boolean(array.type):
+            array = array.cast(pa.int64())
+        absent = (
+            f"query id in column {self.columns.header[position]!r} is missing or fractional; ids"
+            " must be integers or text"
+        )
         is_float = pa.types.is_floating(array.type)
-        if is_float or (is_number(array.type) and not pa.types.is_decimal(array.type)):
-            values = self.numbers(position) if is_float else np.asarray(array.fill_null(0))
-            wrong = np.asarray(array.is_null())
+        if is_float or (pa.types.is_integer(array.type) and array.type != pa.uint64()):
+            values, wrong = np.asarray(array.fill_null(0)), np.asarray(array.is_null())
             if is_float:
-                wrong |= ~(np.abs(values) < 2.0**63) | (values % 1.0 != 0.0)
+                values = values.astype(np.float64)
+                wrong |= ~(np.abs(values) < 2.0**63) | (values != np.floor(values))
                 values = np.where(wrong, 0, values)
-            if values.dtype != np.uint64:
-                faults = [self.fault(row, absent) for row in np.flatnonzero(wrong)]
-                return values.astype(np.int64), faults
+            faults = [self.fault(row, absent) for row in np.flatnonzero(wrong)]
+            return values.astype(np.int64), faults
         coded = self.words(position).dictionary_encode()
         ids = [_canonical(word) for word in coded.dictionary.to_pylist()]
         codes = np.asarray(coded.indices.fill_null(-1))

@@ -83,7 +83,8 @@ def _write(
         if data.is_sparse and begin == 0:
             # Without zeros for the last column, and for the first one if numbers start at 0, the
             # reader would see a narrower or a 1-based matrix.
-            corners = np.arange(data.n_features, dtype=np.int32)[[-1] * base or [0, -1]]
+            first = data.n_features - 1 if base else 0
+            corners = np.array([first, data.n_features - 1], np.int32)
             missing = np.setdiff1d(corners, data.features.indices)
             places = np.searchsorted(columns[: row_ends[0]], missing)
             columns = np.insert(columns, places, missing)

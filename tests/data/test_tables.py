@@ -226,7 +226,9 @@ def test_faults_of_a_file_without_lines_name_the_row(tmp_path: Path) -> None:
             boostrank.read(tmp_path / "t.parquet", chunk_bytes=1)
 
     check("row 2: label in column 'label' is missing", label=[1.0, None, 1.0])
-    check("row 3: query id in column 'qid' is missing", qid=[1, 1, None])
+    for ids in ([1, 1, None], [True, True, None], [1.0, 1.0, math.inf], [1.0, 1.0, 1.5]):
+        check("row 3: query id in column 'qid' is missing", qid=ids)
+    check("row 1: query id in column 'qid' is missing", qid=pa.nulls(3))
     check("row 3: value 1e+39 of column 'x' does not fit in float32", x=[1.0, 2.0, 1e39])
     check("row 3: value inf of column 'x' is infinite; use --inf keep", x=[1.0, 2.0, math.inf])
     check("qid 1 reappears after another query; it was first seen on row 1", qid=[1, 2, 1])
@@ -392,7 +394,7 @@ def test_a_last_line_without_newline_is_said(write: Write) -> None:
         ]
 
 
-@pytest.mark.parametrize("drop", ["weight,docno", None])
+@pytest.mark.parametrize("drop", ["weight,docno,weight", None])
 def test_a_column_that_hardly_is_a_feature_is_said(write: Write, drop: str | None) -> None:
     path = write("label,qid,a,weight,doc_id,docno,b\n1,1,2,3,x,x,16777217\n")
     if drop:

@@ -191,7 +191,6 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
             "engine": f"lightgbm {lightgbm.__version__}",
             "params": binning,
             "data": dict(data.origin.key),
-            "fingerprint": data.known.get("fingerprints"),
             "reference": reference_key,
         }
 

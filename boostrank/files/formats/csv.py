@@ -231,10 +231,12 @@ class CsvSource(TableSource):
         no type.
         """
         pa, pc, reading = arrow(), arrow(".compute"), self.reading
-        # Trim only numbers where `pick` is set: words keep their blanks.
         trimmed = pc.utf8_trim_whitespace(column)
-        is_number = pc.match_substring_regex(trimmed, f"^({NUMBER.pattern})$")
-        column = trimmed if reading.pick is None else pc.if_else(is_number, trimmed, column)
+        if reading.pick is None:
+            column = trimmed
+        else:  # words keep their blanks
+            is_number = pc.match_substring_regex(trimmed, f"^({NUMBER.pattern})$")
+            column = pc.if_else(is_number, trimmed, column)
         if position == columns.qid and position not in columns.texts:
             return column
         # Make missing words null, except in query ids.
