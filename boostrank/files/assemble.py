@@ -372,8 +372,9 @@ class Assembler(Totals):
 
     def _origin(self, space: FeatureSpace, unlabelled: int) -> Provenance:
         """Return the files and options of the data."""
-        options = {**self.reading.for_provenance(), **space.columns}
+        options = self.reading.for_provenance()
         options["queries"] = "qid" if self.n_queries else "sizes"
+        options |= space.columns
         if unlabelled:
             options["rows_without_label"] = unlabelled
         files = []

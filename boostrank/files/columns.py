@@ -162,7 +162,7 @@ def _choose(
     if options.gain is not None and not options.rows_alone:
         others = _in_gain(options.gain, header, order, roles)
     coded = _coded(header, names, order, declared, options)
-    position_of = list(header).index
+    position_of = {name: position for position, name in enumerate(header)}.__getitem__
     of_roles: dict[str, Any] = {role: position_of(name) for role, name in roles.items()}
     how: dict[str, Any] = {**roles}
     if dropped:
@@ -332,8 +332,9 @@ def _features(
         return tuple(columns), columns, []
     trained = space.feature_names
     columns = [name for name in columns if name not in space.ignored]
-    missing = sorted(set(trained).difference(columns), key=trained.index)
-    more = sorted(set(columns).difference(trained), key=columns.index)
+    in_table, in_training = set(columns), set(trained)
+    missing = [name for name in trained if name not in in_table]
+    more = [name for name in columns if name not in in_training]
     if not missing and not more:
         return trained, trained, []
     # Generated names say nothing of the columns, so that these are matched by position.

@@ -144,9 +144,10 @@ class ParquetSource(ColumnarSource):
         """Open a Parquet file; return schema, number of rows, a function that yields batches."""
         parquet = arrow(".parquet").ParquetFile(file, buffer_size=1 << 16, pre_buffer=False)
         schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
+        header = schema.names
 
         def batches(places: list[int], count: int) -> Iterator[Any]:
-            names = [schema.names[position] for position in places]
+            names = [header[position] for position in places]
             yield from parquet.iter_batches(batch_size=count, columns=names)
 
         return schema, rows, batches
@@ -174,6 +175,7 @@ class ColumnarFile(File):
         """Yield the batches in order. Each batch is read when the iterator advances."""
         rows, pa = max(1, chunk_bytes // (4 * max(1, len(self.places)))), arrow()
         done, size = 0, self.total or 0
+        header = self.header.names
         try:
             for batch in self.batches(self.places, rows):
                 # Check buffer lengths before anything reads them, even for their total size.
@@ -183,7 +185,7 @@ class ColumnarFile(File):
                     raise FileFormatError(
                         f"the columns have more than max_bytes={self._max_bytes:,}", file=self.name
                     )
-                columns = [batch.column(self.header.names[position]) for position in self.places]
+                columns = [batch.column(header[position]) for position in self.places]
                 for first in range(0, batch.num_rows, rows):
                     slices = [column.slice(first, rows) for column in columns]
                     part = dict(zip(self.places, slices, strict=True))
