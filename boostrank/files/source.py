@@ -294,7 +294,7 @@ class Source:
             file = self._next(i) if i else self.first
             # Several chunks per thread, because other threads wait for the last chunk.
             share = file.total // (4 * threads) if file.total is not None else chunk_bytes
-            size = min(chunk_bytes, MAX_LINE, max(share, _SMALLEST_CHUNK))
+            size = max(1, min(chunk_bytes, MAX_LINE, max(share, _SMALLEST_CHUNK)))
             yield file, None
             for load in file.loads(size):
                 yield file, load

@@ -19,15 +19,7 @@ from boostrank.core.errors import DataError, FileFormatError
 from boostrank.core.text import NUMBER, PLAIN_DIGITS, WRITTEN
 from boostrank.files import chunks as text_files
 from boostrank.files.blocks import Fault
-from boostrank.files.chunks import (
-    STAND_INS,
-    STANDS_FOR_MISSING,
-    Text,
-    TextFile,
-    open_text,
-    quote_token,
-    separator_in,
-)
+from boostrank.files.chunks import STAND_INS, Text, TextFile, quote_token
 from boostrank.files.columns import Columns
 from boostrank.files.source import File, Format, OneSource
 from boostrank.files.tables import Batch, TableSource, arrow
@@ -48,7 +40,7 @@ class CsvSource(TableSource):
 
     def open_file(self, source: OneSource, max_bytes: int | None) -> TextFile:
         """Open a plain or compressed text."""
-        return open_text(source, max_bytes)
+        return text_files.open_text(source, max_bytes)
 
     def begin(self, file: TextFile) -> None:
         """Read the header, and choose the columns.
@@ -214,7 +206,7 @@ class CsvSource(TableSource):
         # Suggest the option or edit that fits the kind of word.
         typed, words = typed_names(name), ": write a number, such as 0 to 4 for grades"
         if word.encode().lower() in STAND_INS:
-            words = STANDS_FOR_MISSING.format(shlex.quote(word))
+            words = text_files.STANDS_FOR_MISSING.format(shlex.quote(word))
         elif WRITTEN.fullmatch(word):
             words = f": {PLAIN_DIGITS}"
         elif is_feature:
@@ -305,13 +297,17 @@ class TsvSource(CsvSource):
 
 SPECS = (
     Format(
-        "csv", CsvSource, (".csv",), is_table=True, looks_so=lambda head: separator_in(head) == b","
+        "csv",
+        CsvSource,
+        (".csv",),
+        is_table=True,
+        looks_so=lambda head: text_files.separator_in(head) == b",",
     ),
     Format(
         "tsv",
         TsvSource,
         (".tsv", ".tab"),
         is_table=True,
-        looks_so=lambda head: separator_in(head) == b"\t",
+        looks_so=lambda head: text_files.separator_in(head) == b"\t",
     ),
 )
