@@ -59,7 +59,6 @@ _START_ROWS, _START_FEATURES, _START_PAIR = (
 _WORDS = {
     "memory": "floats in memory",
     "bins": "streamed into bins",
-    "again": "second start, bins from the cache",
     "external": "streamed, bins on disk too",
 }
 
@@ -266,7 +265,7 @@ class Route:
     @property
     def options(self) -> str:
         """The options of `boostrank train` that select this route."""
-        return f"--backend {self.backend} --route {'bins' if self.name == 'again' else self.name}"
+        return f"--backend {self.backend} --route {self.name}"
 
     @property
     def words(self) -> str:
@@ -338,9 +337,7 @@ def make_plan(
         if engine == backend or find_spec(engine) is not None
         for name in ENGINES[engine].routes
     )
-    names = [name for name in ENGINES[backend].routes if name != "again"]
-    if route != "auto":
-        names = [route]
+    names = ENGINES[backend].routes if route == "auto" else (route,)
     candidates = [each for each in routes if each.backend == backend and each.name in names]
     bound = free_memory() if limit is None else limit
     if math.isinf(candidates[0].peak):
@@ -392,7 +389,7 @@ def peak_of(backend: str, route: str, work: Work) -> float:
         bins = min(bins, _PAGES) if route == "external" else bins
         finding: float = _SKETCHED_VALUE * min(train.cells, _SKETCH * columns)
     else:
-        finding = 0.0 if route == "again" else _SAMPLED_VALUE * min(rows, _SAMPLED_ROWS) * values
+        finding = _SAMPLED_VALUE * min(rows, _SAMPLED_ROWS) * values
     looked_at = min(columns, _START_FEATURES)
     start = 4.0 * min(rows, _START_ROWS) * looked_at + _START_PAIR * looked_at**2
     return (
@@ -413,7 +410,7 @@ def _refusal(
     if limited:
         memory = f"--memory-limit is {size_words(bound)}"
     words = f"training would take about {size_words(least.peak)} ({least.options}), and {memory}"
-    other = next((route for route in routes if route.name != "again" and route.peak <= bound), None)
+    other = next((route for route in routes if route.peak <= bound), None)
     if other is not None:
         return f"{words}: {other.options} would take about {size_words(other.peak)}"
     part = "a part of the queries (boostrank data sample --queries 10%)"
@@ -465,8 +462,7 @@ def choose_route(
     """
     if any(map(is_pipe, files)):
         if route == "auto":
-            names = [name for name in ENGINES[options.backend].routes if name != "again"]
-            route = "memory" if limit is None else names[-1]
+            route = "memory" if limit is None else ENGINES[options.backend].routes[-1]
         line = f"plan: --route {route}; its memory is unknown, because the size of a pipe is"
         return route, f"{line} unknown"
     try:

@@ -34,8 +34,7 @@ class Engine:
         native_objectives: names of the engine's own ranking objectives.
         default_objective: objective that is used by default; None for the default of all engines.
         routes: supported data routes: "memory" holds the features as floats, "bins" streams them
-            into bins, "again" loads bins from the cache of an earlier run, and "external" keeps
-            bins on disk.
+            into bins, and "external" keeps bins on disk.
     """
 
     module: str
@@ -52,14 +51,14 @@ ENGINES = {
         "boostrank.engines.lightgbm.format:LIGHTGBM",
         "pip install lightgbm",
         ("lambdarank", "rank_xendcg"),
-        routes=("memory", "bins", "again"),
+        routes=("memory", "bins"),
     ),
     "xgboost": Engine(
         "boostrank.engines.xgboost.adapter",
         "boostrank.engines.xgboost.format:XGBOOST",
         "pip install xgboost, or the much smaller xgboost-cpu",
         ("rank:ndcg", "rank:map", "rank:pairwise"),
-        routes=("memory", "bins", "external"),  # XGBoost cannot load bins again
+        routes=("memory", "bins", "external"),
     ),
     # SmoothRank as published
     "linear": Engine(

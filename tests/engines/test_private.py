@@ -31,7 +31,7 @@ C_FUNCTIONS = {
     "LGBM_DatasetCreateByReference": "streaming of validation sets",
     "LGBM_DatasetPushRows": "streaming of dense rows",
     "LGBM_DatasetPushRowsByCSR": "streaming of sparse rows",
-    "LGBM_DatasetCreateFromFile": "bins from the cache (--route again)",
+    "LGBM_DatasetCreateFromFile": "bins from the cache",
     "LGBM_DatasetSaveBinary": "bins in the cache",
     "LGBM_SetMaxThreads": "all that LightGBM does in a forked process, which hangs without,",
 }
@@ -149,9 +149,7 @@ def test_pushed_rows_make_lightgbms_own_trees(sparse: bool, tmp_path: Path) -> N
     assert model_of(Pushed) == expected, (
         "streamed bins are not those of the data in memory (--route bins)"
     )
-    assert model_of(Loaded) == expected, (
-        "bins from the cache are not those that were saved (--route again)"
-    )
+    assert model_of(Loaded) == expected, "bins from the cache are not those that were saved"
 
 
 def test_a_file_of_bins_that_is_cut_is_noticed(tmp_path: Path) -> None:

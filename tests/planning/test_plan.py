@@ -67,13 +67,6 @@ def test_xgboost_goes_on_to_external_memory() -> None:
     assert plan_of(5_000_000, backend="xgboost", limit=limit).check().name == "external"
 
 
-def test_the_second_start_is_told_but_never_chosen() -> None:
-    plan = plan_of(1_000_000)
-    again = next(route for route in plan.routes if route.name == "again")
-    assert again.peak <= plan.check().peak
-    assert again is not plan.chosen
-
-
 def test_a_refusal_names_the_number_and_the_mode_that_fits() -> None:
     rows, limit = 4_000_000, 1e9
     assert peak(rows, "external", "xgboost") < limit < peak(rows, "bins")
