@@ -261,8 +261,8 @@ def rank_top(sort, scores, depth, order, keys, spare):
     if depth > n // _SHORT:
         sort(scores, order, spare[:n])
         return n
-    # Deal the documents to `depth` groups: at least `depth` scores, the best one of each group, reach
-    # the least of these.
+    # Deal the documents to `depth` groups: at least `depth` scores, the best one of each group,
+    # reach the least of these.
     for i in range(depth):
         keys[i] = scores[i]
     for start in range(depth, n - depth + 1, depth):
