@@ -209,7 +209,7 @@ def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Par
         except ParameterError as error:
             name = str(described.get("name"))[:40]
             raise ModelError(
-                f"its leaves cannot be refitted: its objective {name!r} is not boostrank's"
+                f"its leaves cannot be refitted: its objective {name!r} cannot be restored: {error}"
             ) from error
         # Schedules span the rounds of the whole training, of which early stopping may keep fewer.
         rounds = (training.get("rounds") or 0) + (training.get("rounds_before") or 0)

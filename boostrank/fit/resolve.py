@@ -302,7 +302,7 @@ def with_objective_of(model: RankingModel | None, params: ParamValues) -> dict[s
     except ParameterError as error:
         raise ParameterError(
             f"the model to continue was trained with objective {name[:40]!r}, which cannot be"
-            " restored from its file: pass objective="
+            f" restored from its file ({error}): pass objective="
         ) from error
     return {**params, "objective": objective}
 

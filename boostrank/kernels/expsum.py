@@ -205,10 +205,10 @@ def cut_between_grades(r: Float64Array, member: Int64Array, grade: Int64Array) -
 
 
 @inline
-def _add_to_range(sums: Float64Array, start: int, stop: int, weight: float) -> None:
-    """Add `weight` to sums[start:stop] without a branch, where the sums are float64[`_WIDTH`]."""
-    for lane in range(_WIDTH):
-        sums[lane] += weight if (start <= lane) & (lane < stop) else 0.0
+def _add_below(sums: Float64Array, grade: int, weight: float) -> None:
+    """Add `weight` to sums[:grade] without a branch: `range(_WIDTH)` would not use SIMD."""
+    for lane in range(sums.shape[0]):
+        sums[lane] += weight if lane < grade else 0.0
 
 
 @inline
@@ -229,7 +229,7 @@ def add_wrong_pairs(
     n = grade.shape[0]
     if grades <= _WIDTH:
         # Few grades: one running sum per grade, over the documents passed so far with lower or
-        # higher grades, without branches.
+        # higher grades, without branches. Up the list grades count from the highest.
         tree[: 4 * _WIDTH] = 0.0
         lower, higher = tree[:_WIDTH], tree[_WIDTH : 2 * _WIDTH]
         how_many_lower, how_many_higher = (
@@ -238,15 +238,15 @@ def add_wrong_pairs(
         )
         for i in range(n):
             j = n - 1 - i
-            grade_down, grade_up = grade[i], grade[j]
+            grade_down, grade_up = grade[i], grades - 1 - grade[j]
             out[i] += lower[grade_down]
             count[i] += how_many_lower[grade_down]
             out[j] -= higher[grade_up]
             count[j] -= how_many_higher[grade_up]
-            _add_to_range(lower, 0, grade_down, w[i])
-            _add_to_range(how_many_lower, 0, grade_down, 1.0)
-            _add_to_range(higher, grade_up + 1, _WIDTH, w[j])
-            _add_to_range(how_many_higher, grade_up + 1, _WIDTH, 1.0)
+            _add_below(lower, grade_down, w[i])
+            _add_below(how_many_lower, grade_down, 1.0)
+            _add_below(higher, grade_up, w[j])
+            _add_below(how_many_higher, grade_up, 1.0)
         return
     # Fenwick trees: slot k holds a sum over the grades k - (k & -k) to k - 1.
     counts = tree[grades + 1 :]

@@ -167,6 +167,7 @@ def cumulated(
 # A block's ranking stays in a core's cache, and its work outweighs the cost of starting a thread
 # (~50 us).
 _DOCUMENTS_A_BLOCK = 20_000
+_SHORT = 4  # documents for each rank asked for; a shorter list is sorted whole
 
 EXPECTED, INPUT, PESSIMISTIC, OPTIMISTIC = 0, 1, 2, 3
 TIES = {
@@ -227,6 +228,7 @@ def measure(
         return []
     ptr = np.require(ptr, np.int64, ["C", "W"])  # compiled code does not take read-only arrays
     outs = [np.zeros((ptr.size - 1, p.cutoffs.size)) for p in passes]
+    depth = max(int(p.cutoffs[-1]) for p in passes)
 
     def measure_block(span: tuple[int, int]) -> None:
         start, stop = span
@@ -235,7 +237,7 @@ def measure(
         ranking = _Ranking(np.empty(documents, np.int64), np.empty(documents, np.int64))
         keys, spare = np.empty(longest), np.empty(2 * longest, np.int64)
         sort = compiled_sort.compiled
-        _rank(sort, start, stop, scores, labels, ptr, ties, ranking, keys, spare)
+        _rank(sort, start, stop, scores, labels, ptr, depth, ties, ranking, keys, spare)
         work = _Work(np.empty(longest), np.empty(longest), np.empty(longest + 1))
         for metric_pass, out in zip(passes, outs, strict=True):
             kernel, grades, weights, cutoffs = metric_pass
@@ -245,19 +247,56 @@ def measure(
     return outs
 
 
-@entry_point(types.void(SORT, INT, INT, F1, F1, I1, INT, _RANKING, F1, I1))
-def _rank(sort, start, stop, scores, labels, ptr, ties, ranking, keys, spare):
-    """Rank each query, then find the ends of its runs of ties, or break the ties by label."""
+@inline
+def rank_top(sort, scores, depth, order, keys, spare):
+    """Write at least the best `depth` >= 1 documents to `order`, with all that are tied with one of
+    them, and return their number.
+
+    Args:
+        sort: `primitives.compiled_sort`.
+        order: int64[n], documents by descending score, with ties in input order.
+        keys, spare: float64[n], int64[2n], overwritten.
+    """
+    n = scores.shape[0]
+    if depth > n // _SHORT:
+        sort(scores, order, spare[:n])
+        return n
+    # Deal the documents to `depth` groups: at least `depth` scores, the best one of each group,
+    # reach the least of these.
+    for i in range(depth):
+        keys[i] = scores[i]
+    for start in range(depth, n - depth + 1, depth):
+        for i in range(depth):
+            keys[i] = max(keys[i], scores[start + i])
+    least = keys[0]
+    for i in range(1, depth):
+        least = min(least, keys[i])
+    # Sort the documents that reach it.
+    chosen, count = spare[n:], 0
+    for i in range(n):
+        keys[count], chosen[count] = scores[i], i
+        count += scores[i] >= least
+    sort(keys[:count], order[:count], spare[:count])
+    for pos in range(count):
+        order[pos] = chosen[order[pos]]
+    return count
+
+
+@entry_point(types.void(SORT, INT, INT, F1, F1, I1, INT, INT, _RANKING, F1, I1))
+def _rank(sort, start, stop, scores, labels, ptr, depth, ties, ranking, keys, spare):
+    """Rank the top of each query, then find the ends of its runs of ties, or break the ties by
+    label.
+    """
     for q in range(start, stop):
         a, b, at = ptr[q], ptr[q + 1], ptr[q] - ptr[start]
         n = b - a
         s, order, run_ends = scores[a:b], ranking.order[at : at + n], ranking.ends[at : at + n]
-        sort(s, order, spare[:n])
+        ranked = rank_top(sort, s, depth, order, keys, spare)
         # Find its runs of tied documents, from `pos` to `end`.
         pos = 0
-        while pos < n:
+        while pos < ranked:
             end = pos + 1
-            while end < n and s[order[end]] == s[order[pos]]:
+            while end < ranked and s[order[end]] == s[order[pos]]:
                 end += 1
             if ties == EXPECTED:
                 for i in range(pos, end):

@@ -7,13 +7,13 @@ not depend on the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numba import types
 
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Float32Array, Int64Array
 from boostrank.kernels.jit import (
     I1,
     INT,
@@ -24,7 +24,6 @@ from boostrank.kernels.jit import (
     query_blocks,
     run_parallel,
 )
-from boostrank.kernels.primitives import SORT, compiled_sort
 
 KINDS = ("rank", "zscore", "best", "mean", "minmax", "opensearch_zscore")
 """The kinds of features."""
@@ -34,17 +33,10 @@ _DOCUMENTS_A_BLOCK = 4096
 _TOGETHER = 16  # columns processed together: a row of them is one cache line
 _LARGEST = float(np.finfo(np.float32).max)
 _LEAST = 0.001  # MIN_SCORE of OpenSearch's ZScoreNormalizationTechnique
-
-
-class _Work(NamedTuple):
-    """What `_rank` overwrites: the values that are not missing, negated, their rows, and their
-    order.
-    """
-
-    keys: Float64Array
-    rows: Int64Array
-    order: Int64Array
-    spare: Int64Array
+_SIGN, _ALL = np.uint32(1 << 31), np.uint32(2**32 - 1)
+_FEW = 40  # below this, insertion beats counting
+_BYTE, _KEY = np.uint64(255), np.uint64(32)
+_BITS = np.array([32, 40, 48, 56], np.uint64)  # positions of the bytes of a key
 
 
 def fill_within_queries(
@@ -80,8 +72,7 @@ def fill_within_queries(
     copied = out.shape[1] - columns.size * kind_numbers.size
 
     def fill_block(span: tuple[int, int]) -> None:
-        sort = compiled_sort.compiled
-        _fill(sort, *span, rows, columns, kind_numbers, ptr, copied, out)
+        _fill(*span, rows, columns, kind_numbers, ptr, copied, out)
 
     run_parallel(fill_block, query_blocks(ptr, _DOCUMENTS_A_BLOCK), threads)
 
@@ -93,32 +84,66 @@ def _clip(number: float) -> float:
 
 
 @inline
-def _rank(
-    sort: Callable[..., None],
-    values: Float32Array,
-    work: _Work,
-    out: Float32Array,
-    column: int,
-) -> None:
-    """Write the ranks of values, float32[n]."""
-    keys, rows, order = work.keys, work.rows, work.order
-    count = 0
+def _sort(keys, spare, counts, n):
+    """Sort keys[:n], positions below values, by their upper halves, where ties keep their order.
+
+    This takes 15 to 25 ns per value, whatever the values are. `primitives.sort_descending` takes 2
+    to 5 times as long if some values are far from the others.
+    """
+    # Insert a few keys one by one.
+    if n < _FEW:
+        for i in range(1, n):
+            key, j = keys[i], i
+            while j > 0 and keys[j - 1] > key:
+                keys[j] = keys[j - 1]
+                j -= 1
+            keys[j] = key
+        return
+    # Sort many by each byte in which some differ, from the lowest.
+    differing = np.uint64(0)
+    for i in range(1, n):
+        differing |= keys[i] ^ keys[0]
+    for bits in _BITS:
+        if (differing >> bits) & _BYTE == 0:
+            continue
+        counts[:] = 0
+        for i in range(n):
+            counts[(keys[i] >> bits) & _BYTE] += 1
+        start = 0
+        for byte in range(256):
+            size = counts[byte]
+            counts[byte] = start
+            start += size
+        for i in range(n):
+            byte = (keys[i] >> bits) & _BYTE
+            spare[counts[byte]] = keys[i]
+            counts[byte] += 1
+        for i in range(n):  # assigning a slice would count references
+            keys[i] = spare[i]
+
+
+@inline
+def _rank(values, keys, spare, counts, out, column):
+    """Write the ranks of values, float32[n]; `keys`, `spare` and `counts` are overwritten."""
+    count, bits = 0, values.view(np.uint32)
     for i in range(values.shape[0]):
         if np.isnan(values[i]):
             out[i, column] = np.nan
             continue
-        keys[count], rows[count] = -values[i], i
+        key = bits[i] if values[i] != 0.0 else np.uint32(0)
+        key = key ^ _ALL if key & _SIGN else key | _SIGN  # integers in the order of the values
+        keys[count] = (np.uint64(key) << _KEY) | np.uint64(i)
         count += 1
-    sort(keys[:count], order[:count], work.spare[:count])
+    _sort(keys, spare, counts, count)
     # Give tied values their mean rank.
     first = 0
     while first < count:
         last = first + 1
-        while last < count and keys[order[last]] == keys[order[first]]:
+        while last < count and keys[last] >> _KEY == keys[first] >> _KEY:
             last += 1
         rank = 0.5 if count == 1 else 0.5 * (first + last - 1) / (count - 1)
         for j in range(first, last):
-            out[rows[order[j]], column] = rank
+            out[np.int64(keys[j] & np.uint64(_ALL)), column] = rank
         first = last
 
 
@@ -181,9 +206,9 @@ def _transform(number: np.float32, kind: int, stats: _Statistics) -> float:
     return _clip(value - (stats.most if kind == _BEST else stats.mean))
 
 
-@entry_point(types.void(SORT, INT, INT, S2, I1, I1, I1, INT, S2))
+@entry_point(types.void(INT, INT, S2, I1, I1, I1, INT, S2))
 @allocates
-def _fill(sort, start, stop, x, columns, kinds, ptr, copied, out):
+def _fill(start, stop, x, columns, kinds, ptr, copied, out):
     """Fill the rows of the queries `start` to `stop`, where the first `copied` columns of `out` are
     the features.
     """
@@ -191,8 +216,8 @@ def _fill(sort, start, stop, x, columns, kinds, ptr, copied, out):
     for q in range(start, stop):
         longest = max(longest, ptr[q + 1] - ptr[q])
     tile = np.empty((_TOGETHER, longest), np.float32)
-    rows_and_orders = np.empty((3, longest), np.int64)
-    work = _Work(np.empty(longest), rows_and_orders[0], rows_and_orders[1], rows_and_orders[2])
+    keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
+    counts = np.empty(256, np.int64)
     for q in range(start, stop):
         begin, n = ptr[q], ptr[q + 1] - ptr[q]
         rows = out[begin : begin + n]
@@ -211,7 +236,7 @@ def _fill(sort, start, stop, x, columns, kinds, ptr, copied, out):
                 for k in range(kinds.size):
                     column = copied + k * columns.size + first + j
                     if kinds[k] == _RANK:
-                        _rank(sort, values, work, rows, column)
+                        _rank(values, keys, spare, counts, rows, column)
                         continue
                     for i in range(n):
                         rows[i, column] = _transform(values[i], kinds[k], statistics)

@@ -485,8 +485,8 @@ class BoundMetrics:
             )
         in_order = s if self._rows is None else s[self._rows]
         work = [bound.work for bound in self._bound if bound.work is not None]
-        how: Any = {"ties": TIES[self.conventions.ties], "threads": self._threads}
-        sums = iter(measure(work, in_order, self._labels, self.queries.ptr, **how))
+        ptr, ties = self.queries.ptr, TIES[self.conventions.ties]
+        sums = iter(measure(work, in_order, self._labels, ptr, ties=ties, threads=self._threads))
         out = []
         for bound in self._bound:
             if bound.work is None:

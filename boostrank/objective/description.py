@@ -226,7 +226,10 @@ class Objective(TrainingObjective):
         return (1.0,)
 
     def __repr__(self) -> str:
-        values = plain_values({**self.params, **self.options, "gain": self.gain})
+        defaults = {option.name: option.default for option in OPTIONS}
+        defaults |= self.spec.default_options
+        changed = {name: value for name, value in self.options.items() if value != defaults[name]}
+        values = plain_values({**self.params, **changed, "gain": self.gain})
         arguments = ", ".join(f"{name}={value!r}" for name, value in values.items())
         return f"Objective({self.name!r}, {arguments})"
 
@@ -289,6 +292,8 @@ class Objective(TrainingObjective):
                 " create Objective(SPEC, ...) with these parameters"
             )
         values = {**data["params"], **data["options"]}
+        if data["name"] == "yetirank" and values.get("noise") == "logistic":
+            del values["noise"]  # its only noise, which older models record
         return cls(data["name"], gain=data["gain"], total_rounds=data["total_rounds"], **values)
 
 

@@ -249,7 +249,8 @@ def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> 
 def _as_part(part: Objective | str) -> Objective:
     objective = parse_objective(part) if isinstance(part, str) else part
     if not isinstance(objective, Objective):
-        raise ParameterError(f"a mixture consists of two single objectives, not of {objective!r}")
+        name = getattr(objective, "name", objective)
+        raise ParameterError(f"a mixture consists of two single objectives, not of {name!r}")
     return objective
 
 

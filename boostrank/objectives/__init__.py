@@ -7,12 +7,14 @@ _OTHER_WORDS = {
     "ndcg rank:ndcg": ("auto", "lambdarank", "approx-ndcg"),
     "dcg": ("sdcg", "shf-sdcg", "lambdarank"),
     "map mean_average_precision rank:map": ("lambdarank(metric=map)", "smooth-ap", "approx-ap"),
-    "mrr reciprocal_rank recip_rank": ("lambdarank(metric=mrr)", "smooth-mrr"),
+    "mrr reciprocal_rank recip_rank approx-mrr": ("lambdarank(metric=mrr)", "smooth-mrr"),
     "precision p pre precision_at": ("lambdarank(metric=precision)", "smooth-precision"),
-    "err pfound": ("lambdarank(metric=err)", "smooth-err"),
+    "err pfound approx-err": ("lambdarank(metric=err)", "smooth-err"),
     "pairlogit pairlogit_pairwise rank:pairwise pairwise": ("ranknet", "lambdarank"),
     "query_softmax softmax": ("listnet", "xe-ndcg"),
-    "query_cross_entropy rmse": ("query-rmse", "regression"),
+    "query_cross_entropy rmse centred-regression": ("query-rmse", "regression"),
+    "hinge": ("ranksvm",),
+    "ndcg-loss2++": ("lambdaloss",),
 }
 """The objectives to use instead of metrics and of other programs' losses."""
 

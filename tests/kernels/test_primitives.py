@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boostrank.kernels.hinge_ranks import anneal_cut
+from boostrank.kernels.metric import rank_top
 from boostrank.kernels.primitives import (
     discount,
     expit,
@@ -78,6 +79,21 @@ def test_a_long_list_sorts_whether_its_scores_fill_bins_evenly_or_one_of_them_is
         order, spare = np.empty(200, np.int64), np.empty(200, np.int64)
         sort_descending(scores, order, spare)
         assert list(order) == list(np.argsort(-scores, kind="stable"))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 7, 24, 25, 99, 2**63 - 1])
+def test_the_top_holds_the_best_documents_and_all_that_tie_with_one_of_them(depth):
+    rng = np.random.default_rng(depth % 1000)
+    rising, no_score = np.arange(99.0), np.zeros(0)
+    for scores in (rng.normal(size=99), rising, rng.integers(0, 9, 99) / 2, np.zeros(5), no_score):
+        n, order = scores.size, np.argsort(-scores, kind="stable")
+        top, keys, spare = np.empty(n, np.int64), np.full(n, np.nan), np.empty(2 * n, np.int64)
+        count = rank_top(sort_descending, scores, depth, top, keys, spare)
+        assert min(depth, n) <= count <= n
+        assert list(top[:count]) == list(order[:count])
+        assert count == n or scores[order[count]] < scores[order[count - 1]]
+        if scores is rising and depth < 25:
+            assert count < 2 * depth  # and not many more, which would be sorted in vain
 
 
 def test_smooth_ranks_sum_like_hard_ranks_and_become_them():

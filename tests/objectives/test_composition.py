@@ -413,6 +413,15 @@ def test_fault_086_what_a_file_says_of_an_objective_is_one_or_refused(
         objective_from_dict({"params": {}})
 
 
+def test_a_record_with_the_noise_that_yetirank_still_has_is_read_and_no_other_noise():
+    recorded = Objective("yetirank", mode="ndcg").to_dict()
+    noisy = recorded | {"params": {**recorded["params"], "noise": "logistic"}}
+    assert objective_from_dict(noisy).to_dict() == recorded
+    noisy["params"]["noise"] = "gumbel"
+    with pytest.raises(ParameterError, match="'noise'"):
+        objective_from_dict(noisy)
+
+
 def test_what_is_said_beside_a_mixture_goes_to_the_parts_that_take_it_and_brackets_win():
     mixture = parse_objective(
         "mix(shf-sdcg(sigma=0.5), sdcg, mix=0.2)", sigma=2, score_noise="gumbel", gain="linear", k=3
