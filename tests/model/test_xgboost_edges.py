@@ -191,7 +191,7 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     ),
     "parallel trees": (
         set_in_forest("gbtree_model_param", "num_parallel_tree", "3"),
-        "gbtree_model_param.num_parallel_tree",
+        "num_parallel_tree is 3",
     ),
     "a group below all": (set_in_forest("tree_info", 0, -1), "tree_info[0]"),
     "no groups": (lose("tree_info"), "tree_info"),
