@@ -185,6 +185,7 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
         set_in_forest("gbtree_model_param", None),
         "gbtree_model_param",
     ),
+    "no Unicode": (set_in_forest("tree_info", 0, "\ud800"), "surrogates"),
     "one tree more": (
         set_in_forest("gbtree_model_param", "num_trees", "5"),
         "num_trees is 5, but the file has 4 trees: it is damaged",

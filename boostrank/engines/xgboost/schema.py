@@ -154,7 +154,7 @@ def largest_leaves(document: Any) -> Float64Array:
     """
     try:
         learner = convert(document, Model).learner
-    except ValidationError as error:
+    except (ValidationError, UnicodeEncodeError) as error:  # a lone surrogate
         with contextlib.suppress(TypeError, KeyError):
             name = document["learner"]["gradient_booster"]["name"]
             refuse(
