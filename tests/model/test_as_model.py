@@ -87,7 +87,7 @@ def test_a_booster_whose_file_could_not_be_read_is_refused(
     params: dict[str, Any], reason: str
 ) -> None:
     matrix = xgb.DMatrix(X, Y)
-    booster = xgb.train({"max_depth": 1, "nthread": 1, **params}, matrix, 2)
+    booster = xgb.train({"nthread": 1, **params}, matrix, 2)
     data = boostrank.RankingDataset.from_arrays(X, Y, qid=QID)
     with pytest.raises(ModelError, match=reason):
         boostrank.train({}, data, 1, backend="xgboost", init_model=booster)
