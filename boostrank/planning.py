@@ -39,7 +39,7 @@ _CELL = 1.7  # bins by column and by row
 _WIDE, _ENTRY = (
     100,
     8,
-)  # above 100 cells per value, XGBoost stores entries, each as large as 8 cells
+)  # above 100 cells per value, LightGBM stores entries, each as large as 8 cells
 _ROW = 100  # labels, scores, gradients and Hessians, order, leaves
 _VALID_CELL, _VALID_ROW = 1.0, 60
 _HISTOGRAM_BIN = 16  # sums of gradients and Hessians
@@ -90,10 +90,13 @@ class Survey:
             row_bytes = 8.0 * self.nonzero * self.features + 8
         return (self.rows or 0) * row_bytes
 
-    @property
-    def cells(self) -> float:
-        """The number of cells that an engine stores, without unused columns."""
+    def cells(self, backend: str) -> float:
+        """The number of cells that an engine stores. XGBoost stores every absent value as a zero,
+        and LightGBM leaves out unused columns.
+        """
         rows = self.rows or 0
+        if backend == "xgboost":
+            return float(rows * self.features)
         cells, entries = rows * self.used, rows * self.nonzero * self.features
         return _ENTRY * entries if self.is_sparse and cells > _WIDE * entries else cells
 
@@ -367,7 +370,10 @@ def peak_of(backend: str, route: str, work: Work) -> float:
         return math.inf
     data = [survey.with_columns(work.added) if work.added else survey for survey in read]
     train, *valid = data
-    rows, columns, values = train.rows or 0, train.used, train.nonzero * train.features
+    rows, values = train.rows or 0, train.nonzero * train.features
+    columns, cells = train.used, train.cells(backend)
+    if backend == "xgboost":
+        columns = train.features
     floats, in_memory = sum(survey.float_bytes for survey in data), 0.0
     if route == "memory":
         in_memory = floats + work.copies * train.float_bytes
@@ -376,21 +382,22 @@ def peak_of(backend: str, route: str, work: Work) -> float:
         if work.folds:  # validation rows are copied to the others, and all rows are binned again
             in_memory += floats * bool(valid)
             in_memory += sum(
-                _FOLD_CELL * survey.cells + (survey.rows or 0) * _FOLD_ROW for survey in data
+                _FOLD_CELL * survey.cells(backend) + (survey.rows or 0) * _FOLD_ROW
+                for survey in data
             )
     if backend == "linear":
         return _PROGRAM + in_memory + floats / 2 + sum(survey.rows or 0 for survey in data) * _ROW
     histograms = _HISTOGRAM_BIN * work.leaves * min(work.max_bin * columns, rows * values + columns)
-    bins = _CELL * train.cells
+    bins = _CELL * cells
     growing = rows * _ROW + sum(
-        _VALID_CELL * survey.cells + (survey.rows or 0) * _VALID_ROW for survey in valid
+        _VALID_CELL * survey.cells(backend) + (survey.rows or 0) * _VALID_ROW for survey in valid
     )
     if backend == "xgboost":
         bins = min(bins, _PAGES) if route == "external" else bins
-        finding: float = _SKETCHED_VALUE * min(train.cells, _SKETCH * columns)
+        finding: float = _SKETCHED_VALUE * min(cells, _SKETCH * columns)
     else:
         finding = _SAMPLED_VALUE * min(rows, _SAMPLED_ROWS) * values
-    looked_at = min(columns, _START_FEATURES)
+    looked_at = min(train.used, _START_FEATURES)
     start = 4.0 * min(rows, _START_ROWS) * looked_at + _START_PAIR * looked_at**2
     return (
         _PROGRAM

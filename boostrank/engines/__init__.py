@@ -225,7 +225,11 @@ def _kind_of(body: bytes) -> str | None:
 
 
 def booster_of(native: Any) -> Booster | None:
-    """Wrap a `lightgbm.Booster` or `xgboost.Booster`, or return None for any other type."""
+    """Wrap a `lightgbm.Booster` or `xgboost.Booster`, or return None for any other type.
+
+    Raises:
+        ModelError: a model of this kind could not be read from its file.
+    """
     exposed: Booster | None = getattr(native, "boostrank_model", None)
     if exposed is not None:
         return exposed
@@ -233,4 +237,12 @@ def booster_of(native: Any) -> Booster | None:
     if name not in ENGINES:
         return None
     engine = get_backend(name)
-    return engine.booster(native) if isinstance(native, engine.booster_type) else None
+    if not isinstance(native, engine.booster_type):
+        return None
+    booster: Booster = engine.booster(native)
+    try:
+        first_round = booster.to_bytes(1)
+    except engine.error_types:  # not all kinds have rounds
+        first_round = booster.to_bytes()
+    engine.format.parse(first_round)
+    return booster

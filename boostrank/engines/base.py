@@ -370,7 +370,7 @@ class Rounds:
         training_names = [name for name, data in self._request.valid if data is self._request.train]
         held_out = [result for result in results or () if result.dataset_name not in training_names]
         for callback in callbacks:
-            if getattr(callback, "before_iteration", False) != (results is None):
+            if bool(getattr(callback, "before_iteration", False)) != (results is None):
                 continue
             # Early stopping ignores the training set, unless it is the only set.
             visible_results = (

@@ -233,7 +233,7 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
     for fold in range(len(plan.preset.members)):
         member, training, model = _train_member(plan, folds, fold, members, measures=measures)
         if not models:
-            # Refuse models that cannot be averaged, such as dart, after the first fold.
+            # Refuse models that cannot be averaged, such as linear ones, after the first fold.
             average([model])
         members.append(member)
         models.append(model)

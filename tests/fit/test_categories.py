@@ -126,6 +126,18 @@ def test_a_frame_gives_the_model_and_the_scores_of_its_codes(
     assert sidecar["file"]["readable_since"] == "0.2.0"
 
 
+def test_a_column_without_categories_counts_among_those_of_frames() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas_frame(COLUMNS, KINDS)
+    frame.insert(0, "empty", pandas.Categorical([None] * len(frame)))
+    model = trained("lightgbm", as_data(frame))
+    scores = model.booster.predict(frame, raw_score=True)
+    np.testing.assert_array_equal(scores, model.predict(frame))
+    assert RankingModel(lgb.Booster(model_str=model.to_bytes().decode())).categories == {
+        "kind": Categories(KINDS)
+    }
+
+
 @pytest.mark.parametrize("backend", ENGINES)
 def test_validation_sets_and_later_rows_are_coded_as_the_training_set(backend: str) -> None:
     data, other = as_data(pandas_frame(COLUMNS, KINDS)), as_data(polars_frame(COLUMNS, KINDS[::-1]))

@@ -14,7 +14,7 @@ import xgboost as xgb
 
 import boostrank
 from boostrank import reporting
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import ModelError, ParameterError
 from boostrank.model.ranking_model import as_model
 
 RNG = np.random.default_rng(0)
@@ -72,3 +72,22 @@ def test_something_else_is_refused_with_what_is_wanted() -> None:
         as_model(3)
     with pytest.raises(ParameterError, match="RankingModel"):
         boostrank.export_model(X, "scorer.py", "python")
+
+
+@pytest.mark.parametrize(
+    ("params", "reason"),
+    [
+        ({"booster": "dart"}, "dart"),
+        ({"booster": "gblinear"}, "gblinear"),
+        ({"num_parallel_tree": 3}, "num_parallel_tree is 3"),
+    ],
+    ids=["dart", "gblinear", "parallel trees"],
+)
+def test_a_booster_whose_file_could_not_be_read_is_refused(
+    params: dict[str, Any], reason: str
+) -> None:
+    matrix = xgb.DMatrix(X, Y)
+    booster = xgb.train({"nthread": 1, **params}, matrix, 2)
+    data = boostrank.RankingDataset.from_arrays(X, Y, qid=QID)
+    with pytest.raises(ModelError, match=reason):
+        boostrank.train({}, data, 1, backend="xgboost", init_model=booster)

@@ -185,13 +185,14 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
         set_in_forest("gbtree_model_param", None),
         "gbtree_model_param",
     ),
+    "no Unicode": (set_in_forest("tree_info", 0, "\ud800"), "surrogates"),
     "one tree more": (
         set_in_forest("gbtree_model_param", "num_trees", "5"),
         "num_trees is 5, but the file has 4 trees: it is damaged",
     ),
     "parallel trees": (
         set_in_forest("gbtree_model_param", "num_parallel_tree", "3"),
-        "gbtree_model_param.num_parallel_tree",
+        "num_parallel_tree is 3",
     ),
     "a group below all": (set_in_forest("tree_info", 0, -1), "tree_info[0]"),
     "no groups": (lose("tree_info"), "tree_info"),

@@ -117,6 +117,14 @@ def test_validation_sets_rows_leaves_and_bins_cost_memory() -> None:
         assert few_bins < leaves
 
 
+def test_xgboost_stores_the_zeros_of_sparse_data_and_lightgbm_does_not() -> None:
+    wide = replace(a_survey(20_000, 300_000), used=1000, present=3e-5, nonzero=3e-5)
+    plan = make_plan(Work(train=wide), backend="xgboost")
+    assert plan.chosen is None
+    assert "--backend lightgbm" in str(plan.refusal)
+    assert peak_of("lightgbm", "memory", Work(train=wide)) < 1e9
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [

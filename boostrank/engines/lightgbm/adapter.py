@@ -123,14 +123,16 @@ class LightGBMBooster(Booster):
         leaves, best = read_leaves(body), self.native.best_iteration
         self.native.model_from_string(rewritten(body, leaves and leaves.in_units()).decode())
         self.native.best_iteration = best
-        values = [list(categories[column].values or ()) for column in sorted(categories)]
-        if any(values):  # LightGBM encodes data frames of pandas by them
-            self.native.pandas_categorical = [*filter(None, values)]
+        values = [categories[column].values for column in sorted(categories)]
+        category_values = [list(column) for column in values if column is not None]
+        if category_values:  # LightGBM encodes data frames of pandas by them
+            self.native.pandas_categorical = category_values
         return self
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
         """Return the categories of pandas columns, or {} if a column is unknown."""
-        values = self.native.pandas_categorical or ()
+        # A column without categories has no codes either.
+        values = [*filter(None, self.native.pandas_categorical or ())]
         columns = listed_categories(self.native.model_to_string(num_iteration=1).encode())
         # LightGBM does not store their columns. Ordered columns have categories too, and columns of
         # codes have none.

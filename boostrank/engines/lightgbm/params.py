@@ -77,6 +77,9 @@ _HARMLESS: dict[str, tuple[Any, ...]] = {
     "tree_learner": ("serial",),
     "num_class": (1, "1"),
     "linear_tree": (False, "false", 0, "0"),
+    "linear_lambda": (0, "0", "0.0"),
+    "cegb_tradeoff": (1, "1", "1.0"),
+    "cegb_penalty_split": (0, "0", "0.0"),
 }
 _A_NUMBER_EACH = ("feature_contri", "max_bin_by_feature")
 OF_COLUMNS = (

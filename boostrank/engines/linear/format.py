@@ -134,7 +134,7 @@ class LinearFormat(ModelFormat):
         """
         try:
             content = convert(read_json(body), _File)
-        except ValidationError as error:
+        except (ValidationError, UnicodeEncodeError) as error:  # a lone surrogate
             raise ModelError(
                 f"the linear model is damaged, or from a newer boostrank: {error}"
             ) from None

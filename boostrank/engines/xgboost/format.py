@@ -295,8 +295,10 @@ def _divided(tree: Json, divisor: float) -> Json:
     is_leaf = np.array(tree["left_children"]) < 0
     conditions = np.array(tree["split_conditions"], dtype=np.float64)
     conditions[is_leaf] /= divisor
+    with np.errstate(over="ignore"):  # a threshold beyond float32 is infinite to XGBoost
+        conditions = conditions.astype(np.float32).astype(np.float64)
     return dict(tree) | {
-        "split_conditions": conditions.astype(np.float32).astype(np.float64).tolist(),
+        "split_conditions": conditions.tolist(),
         "base_weights": (np.array(tree["base_weights"], dtype=np.float64) / divisor).tolist(),
     }
 

@@ -147,7 +147,8 @@ def translate(params: ParamValues) -> dict[str, Any]:
         translated["verbosity"] = min(max(0, int(translated["verbosity"])), 3)
     booster = translated.pop("booster", "gbtree")
     if booster not in ("gbtree", "gbdt"):
-        raise ParameterError(f"{given_as['booster']}={booster!r} must be gbtree")
+        hint = "; backend='lightgbm' trains dart" if booster == "dart" else ""
+        raise ParameterError(f"{given_as['booster']}={booster!r} must be gbtree{hint}")
     defaults: dict[str, Any] = {"learning_rate": 0.1, "max_bin": 255, "reg_lambda": 0.0}
     if "max_depth" not in translated or "max_leaves" in translated:
         defaults |= {"max_leaves": 31, "max_depth": 0, "grow_policy": "lossguide"}

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
@@ -94,7 +94,7 @@ class ForestParam(Struct):
     """The number of trees in a model."""
 
     num_trees: Digits
-    num_parallel_tree: Literal["0", "1"] = "1"
+    num_parallel_tree: Digits = "1"
 
 
 class Forest(Struct):
@@ -154,7 +154,7 @@ def largest_leaves(document: Any) -> Float64Array:
     """
     try:
         learner = convert(document, Model).learner
-    except ValidationError as error:
+    except (ValidationError, UnicodeEncodeError) as error:  # a lone surrogate
         with contextlib.suppress(TypeError, KeyError):
             name = document["learner"]["gradient_booster"]["name"]
             refuse(
@@ -198,8 +198,12 @@ def _check_learner(learner: Learner) -> int:
 
 def _check_forest(forest: Forest, n_features: int) -> Float64Array:
     """Check the trees and their counts, and return the largest leaf magnitude of each."""
-    n_trees = len(forest.trees)
-    num_trees = forest.gbtree_model_param.num_trees
+    n_trees, param = len(forest.trees), forest.gbtree_model_param
+    num_trees = param.num_trees
+    refuse(
+        int(param.num_parallel_tree) > 1,
+        f"num_parallel_tree is {param.num_parallel_tree}: only one tree a round is supported",
+    )
     refuse(
         int(num_trees) != n_trees,
         f"num_trees is {num_trees}, but the file has {n_trees} trees: it is damaged",
