@@ -385,7 +385,7 @@ def _finite(probe: Probe, example: Example, values: Values) -> Fault | None:
                 " training",
                 "guard divisions by zero, take exponentials of negative numbers only"
                 " (exp(-abs(u))), and return zeros where there is nothing to learn",
-                bad,
+                None if name == "loss" else bad,
             )
         wide = first_true(np.abs(numbers) > np.finfo(np.float32).max)
         if name != "loss" and wide is not None:

@@ -400,7 +400,7 @@ def _as_typed(key: str, option: click.Parameter, value: Any, path: str) -> Any:
     values = value if isinstance(value, list) else [value]
     if is_flag and isinstance(value, bool):
         return value
-    if is_flag or any(isinstance(item, bool | list) for item in values):
+    if is_flag or any(isinstance(item, bool | list | dict) for item in values):
         raise FileFormatError(f"{key} = {value!r:.40}: no value for --{_key(option)}", file=path)
     texts = list(map(str, values))
     several = option.nargs == -1 or (isinstance(option, click.Option) and option.multiple)
