@@ -362,8 +362,8 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
         if param is None:
             raise FileFormatError(f"unknown key {key!r}.{did_you_mean(key, params)}", file=path)
         if (key in _TABLES) != isinstance(value, dict):
-            kind = f"a table, [{key}]" if key in _TABLES else "an option, not a table"
-            raise FileFormatError(f"{key!r} is {kind}", file=path)
+            kind = f"a table, [{key}]" if key in _TABLES else "a value, not a table"
+            raise FileFormatError(f"{key!r} must be {kind}", file=path)
         _check_values(key, value, path)
         if param.name in keys:
             raise FileFormatError(

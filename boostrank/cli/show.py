@@ -111,6 +111,9 @@ class _Progress:
         elif due:
             say(text)
 
+    def say(self, line: str) -> None:
+        say(line)
+
     def _advance(self, step: str, done: int, total: int | None, unit: str) -> None:
         now = time.monotonic()
         if (
@@ -198,7 +201,7 @@ class RoundProgress(_Progress):
             rows.insert(0, ("fold", "trained", "rounds", metric, "time"))
         width = max(8, len(metric))
         for number, name, rounds, score, seconds in rows:
-            say(f"{number:<4}  {name:{self._width}}  {rounds:>6}  {score:>{width}}  {seconds}")
+            self.say(f"{number:<4}  {name:{self._width}}  {rounds:>6}  {score:>{width}}  {seconds}")
         self._fold += 1
         self._begin = None
 
