@@ -189,13 +189,19 @@ class Probe:
 
 
 def parameter_cases(spec: ObjectiveSpec) -> Iterator[dict[str, Any]]:
-    """Yield the default parameters, and then variants in which one parameter is changed."""
+    """Yield the default parameters, and then variants in which one parameter is changed, without
+    those that the objective refuses.
+    """
     default = {p.name: p.default for p in spec.params}
     yield default
+    pair, ptr = np.array([1.0, 0.0]), np.array([0, 2], np.int64)
     for param in spec.params:
-        yield from (
-            default | {param.name: value} for value in options(param) if value != param.default
-        )
+        for value in options(param):
+            values = default | {param.name: value}
+            with contextlib.suppress(ParameterError):
+                spec.prepare(pair.copy(), pair.copy(), ptr, values)
+                if value != param.default:
+                    yield values
 
 
 def options(param: Param) -> list[Any]:
