@@ -385,13 +385,14 @@ def _finite(probe: Probe, example: Example, values: Values) -> Fault | None:
     for name, numbers in zip(("loss", "grad", "hess"), _arrays(output), strict=True):
         bad = first_true(~np.isfinite(numbers))
         if bad is not None:
+            document = None if name == "loss" else bad
             return Fault(
                 f"{name} is {numbers[bad]} at {example.what}",
                 "real data has such queries, and a single number that is not finite stops the"
                 " training",
                 "guard divisions by zero, take exponentials of negative numbers only"
                 " (exp(-abs(u))), and return zeros where there is nothing to learn",
-                None if name == "loss" else bad,
+                document,
             )
         wide = first_true(np.abs(numbers) > np.finfo(np.float32).max)
         if name != "loss" and wide is not None:
