@@ -189,13 +189,19 @@ class Probe:
 
 
 def parameter_cases(spec: ObjectiveSpec) -> Iterator[dict[str, Any]]:
-    """Yield the default parameters, and then variants in which one parameter is changed."""
+    """Yield the default parameters, and then variants in which one parameter is changed, without
+    those that the objective refuses.
+    """
     default = {p.name: p.default for p in spec.params}
     yield default
+    pair, ptr = np.array([1.0, 0.0]), np.array([0, 2], np.int64)
     for param in spec.params:
-        yield from (
-            default | {param.name: value} for value in options(param) if value != param.default
-        )
+        for value in options(param):
+            values = default | {param.name: value}
+            with contextlib.suppress(ParameterError):
+                spec.prepare(pair.copy(), pair.copy(), ptr, values)
+                if value != param.default:
+                    yield values
 
 
 def options(param: Param) -> list[Any]:
@@ -379,13 +385,14 @@ def _finite(probe: Probe, example: Example, values: Values) -> Fault | None:
     for name, numbers in zip(("loss", "grad", "hess"), _arrays(output), strict=True):
         bad = first_true(~np.isfinite(numbers))
         if bad is not None:
+            document = None if name == "loss" else bad
             return Fault(
                 f"{name} is {numbers[bad]} at {example.what}",
                 "real data has such queries, and a single number that is not finite stops the"
                 " training",
                 "guard divisions by zero, take exponentials of negative numbers only"
                 " (exp(-abs(u))), and return zeros where there is nothing to learn",
-                bad,
+                document,
             )
         wide = first_true(np.abs(numbers) > np.finfo(np.float32).max)
         if name != "loss" and wide is not None:

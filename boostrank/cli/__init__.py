@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from boostrank import __version__
 from boostrank.cli.errors import run_reporting_errors, show_tracebacks
 from boostrank.cli.process import exit_at_interrupted_imports, exit_at_second_press, prepare_streams
 from boostrank.core import machine
+from boostrank.core.errors import InputError
 from boostrank.core.machine import openmp_environment
 
 _COMMANDS = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
@@ -109,6 +111,9 @@ def cli(debug: bool) -> None:
     # OpenMP reads its environment when the first engine is imported. Only the command line changes
     # it, not the library.
     os.environ.update(openmp_environment())
+    threads = os.environ.get("NUMBA_NUM_THREADS", "").strip()
+    if re.fullmatch(r"-\d+|0+", threads):
+        raise InputError(f"NUMBA_NUM_THREADS={threads:.20}: must be 1 or more, or unset")
 
 
 main = cli

@@ -362,8 +362,8 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
         if param is None:
             raise FileFormatError(f"unknown key {key!r}.{did_you_mean(key, params)}", file=path)
         if (key in _TABLES) != isinstance(value, dict):
-            kind = f"a table, [{key}]" if key in _TABLES else "an option, not a table"
-            raise FileFormatError(f"{key!r} is {kind}", file=path)
+            kind = f"a table, [{key}]" if key in _TABLES else "a value, not a table"
+            raise FileFormatError(f"{key!r} must be {kind}", file=path)
         _check_values(key, value, path)
         if param.name in keys:
             raise FileFormatError(
@@ -400,7 +400,7 @@ def _as_typed(key: str, option: click.Parameter, value: Any, path: str) -> Any:
     values = value if isinstance(value, list) else [value]
     if is_flag and isinstance(value, bool):
         return value
-    if is_flag or any(isinstance(item, bool | list) for item in values):
+    if is_flag or any(isinstance(item, bool | list | dict) for item in values):
         raise FileFormatError(f"{key} = {value!r:.40}: no value for --{_key(option)}", file=path)
     texts = list(map(str, values))
     several = option.nargs == -1 or (isinstance(option, click.Option) and option.multiple)

@@ -32,8 +32,11 @@ _ARGUMENT = re.compile(r"\b([a-z]\w*)='([^']*)'(?! must\b| is\b)")
 _UNMAPPED = re.compile(
     "failed to map segment|[Cc]annot allocate memory|Could not find/load shared object"
 )
-_running = {"status": DONE, "debug": False}
-"""The exit status of the running command, and whether --debug was given."""
+_ERASE = "\r\x1b[K"  # return to the beginning of the line, and erase it
+_running = {"status": DONE, "debug": False, "line": False}
+"""The exit status of the running command, whether --debug was given, and whether a progress line is
+on the terminal.
+"""
 
 
 def set_status(status: int) -> None:
@@ -152,8 +155,22 @@ def _as_options(message: str) -> str:
 
 
 def say(text: str) -> None:
-    """Print a line on standard error."""
+    """Print a line on standard error, in place of a progress line."""
+    erase_line()
     click.echo(text, err=True)
+
+
+def show_line(text: str) -> None:
+    """Show a progress line on a terminal, in place of the last one."""
+    click.echo(_ERASE + text, err=True, nl=False, color=True)
+    _running["line"] = True
+
+
+def erase_line() -> None:
+    """Remove the progress line."""
+    if _running["line"]:
+        click.echo(_ERASE, err=True, nl=False, color=True)
+        _running["line"] = False
 
 
 @contextlib.contextmanager

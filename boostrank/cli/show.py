@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from boostrank.cli.errors import StopRequest, graceful_stop, say
+from boostrank.cli.errors import StopRequest, erase_line, graceful_stop, say, show_line
 from boostrank.reporting.table import Table
 
 if TYPE_CHECKING:
@@ -77,7 +77,6 @@ def time_left() -> Callable[[int, int], str]:
     return left
 
 
-_ERASE = "\r\x1b[K"  # return to the beginning of the line, and erase it
 # Without a terminal, a training prints about ten lines, and at least one per minute.
 _LINES = 10
 _AT_LEAST_EVERY = 60.0
@@ -93,7 +92,6 @@ class _Progress:
     """
 
     def __init__(self, step: str = "") -> None:
-        self._is_shown = False
         self._step, self._first, self._last = step, 0, 0
         self._begun = self._told = time.monotonic()
 
@@ -105,20 +103,15 @@ class _Progress:
 
     def stop(self) -> None:
         """Remove the line."""
-        if self._is_shown:
-            click.echo(_ERASE, err=True, nl=False, color=True)
-            self._is_shown = False
+        erase_line()
 
     def show(self, text: str, due: bool) -> None:
         if sys.stderr.isatty():
-            line = text[: shutil.get_terminal_size().columns - 1]
-            click.echo(_ERASE + line, err=True, nl=False, color=True)
-            self._is_shown = True
+            show_line(text[: shutil.get_terminal_size().columns - 1])
         elif due:
             say(text)
 
     def say(self, line: str) -> None:
-        self.stop()
         say(line)
 
     def _advance(self, step: str, done: int, total: int | None, unit: str) -> None:

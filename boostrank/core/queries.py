@@ -450,7 +450,7 @@ _NO_IDS = "<na> nat nan inf -inf infinity -infinity".split()
 
 def _id_of_object(value: Any, row: int) -> int | str:
     if isinstance(value, str):
-        return value
+        return str(value)  # not of a subclass, such as np.str_
     if value is None or str(value).lower() in _NO_IDS:
         raise DataError(f"row {row} has no query id")
     if isinstance(value, date | time | np.datetime64) or type(value).__name__ == "Period":

@@ -252,7 +252,7 @@ class TargetSpec:
                 " --backend lightgbm or xgboost",
             )
         elif self.engine:
-            reason = f"{self.title} takes models of {self.engine} only"
+            reason = f"{self.title} takes {self.engine} models only"
             remedy = f"train with --backend {self.engine}, or choose another target (onnx, c)"
             yield Objection("engine", reason, remedy)
 

@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from boostrank.checking import Finding, Status, check_contract
+from boostrank.checking.rules import parameter_cases
 from boostrank.checking.user_file import template_text
 from boostrank.core.errors import ParameterError
 from boostrank.kernels.objective import ObjectiveSpec
+from boostrank.objectives import OBJECTIVES
 
 START = "    grad[:] = 0.0\n    hess[:] = 0.0\n"
 PAIR = "if gains[i] > gains[j]:"
@@ -265,3 +267,9 @@ def test_constants_of_the_wrong_shape_are_refused(tmp_path: Path, template: str)
     )
     with pytest.raises(ParameterError, match=r"float64\[0, any\].* float64\[0\]"):
         findings(spec)
+
+
+def test_parameters_that_the_objective_refuses_are_not_tried() -> None:
+    spec = OBJECTIVES.get("smooth-ndcg")
+    metrics = {values["metric"] for values in parameter_cases(spec)}
+    assert {"ndcg", "precision"} - metrics == {"precision"}  # which needs a cut-off

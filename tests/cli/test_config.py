@@ -78,8 +78,8 @@ def test_a_configuration_may_name_data_and_model(data: Path, tmp_path: Path) -> 
     ("text", "message"),
     [
         ("learning-rat = 0.1", "unknown key 'learning-rat'. Did you mean 'learning-rate'?"),
-        ("set = 3", "'set' is a table, [set]"),
-        ("[rounds]\nn = 3", "is an option, not a table"),
+        ("set = 3", "'set' must be a table, [set]"),
+        ("[rounds]\nn = 3", "must be a value, not a table"),
         ("rounds = ", "not TOML"),
         ("rounds = " + "[" * 3000, "nested too deep"),
         ("rounds = true", "rounds = True: no value for --rounds"),

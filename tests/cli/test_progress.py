@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from boostrank.cli import show as progress
+from boostrank.cli.errors import say
 from boostrank.cli.show import ReadProgress, StepProgress
 
 
@@ -54,3 +57,17 @@ def test_long_steps_tell_how_far_they_are(
         clock[0] += 1
         show("neutralising", 1000, 9000)
         assert capsys.readouterr().err == ""
+
+
+def test_lines_erase_the_progress_line_of_a_terminal(
+    clock: list[float], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with ReadProgress("a.txt") as show:
+        clock[0] += 5
+        show(100_000_000, 400_000_000)
+        say("a warning")
+        say("another")
+    written = capsys.readouterr().err
+    assert written.startswith("\r\x1b[Kreading a.txt: 100.0 of 400.0 MB")
+    assert written.endswith("left\r\x1b[Ka warning\nanother\n")

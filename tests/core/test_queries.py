@@ -177,3 +177,9 @@ def test_ids_of_bytes_are_text() -> None:
     assert checked_ids(np.char.encode(np.array(["a", "é"]), "utf-8")).tolist() == ["a", "é"]
     with pytest.raises(DataError, match=r"row 1, b'\\xff'.* UTF-8"):
         checked_ids(np.array([b"a", b"\xff"]))
+
+
+def test_text_of_numpy_is_text_among_other_ids() -> None:
+    index = QueryIndex.from_ids(np.array([np.str_("a"), "a", "b"], object))
+    assert index.qid.tolist() == ["a", "b"]
+    assert [type(name) for name in index.qid] == [str, str]

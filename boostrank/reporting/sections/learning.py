@@ -119,7 +119,7 @@ def learning(context: Context) -> Learning:
         n_documents = max(1, _WALKS // max(1, trees.count))
     sample = data.sample(n_documents, context.seed)
     per_query, scores = _measure_prefixes(context, trees, sample)
-    # Average the metric of each prefix, and what it loses against the whole model.
+    # Average the metric of each prefix, and its loss against the whole model.
     weights, seed = sample.queries.each_weight, context.seed
     value = means_over_queries(per_query, weights, seed=seed)
     lost = per_query[:, -1:] - per_query
