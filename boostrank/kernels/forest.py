@@ -387,7 +387,7 @@ class Scorer:
         nodes = np.zeros((child.size, 2), np.uint64)
         nodes[:, 0] = bound.astype(np.uint64) << _HALF | left.astype(np.uint64)
         nodes[inner, 1] = _TOGETHER * np.searchsorted(views, of_nodes)[node]
-        # The arguments of `_score_in` beside the rows and the scores.
+        # The arguments of `_score_in` between the rows and the scores.
         self._arguments = (
             (views // 4).astype(np.int32),
             (views % 4).astype(np.int32),
