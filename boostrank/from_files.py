@@ -354,7 +354,9 @@ class _LocalTraining:
         observer: Observer,
     ) -> None:
         self._files, self._observer = files, observer
-        self._model = None if options.init_model is None else as_model(options.init_model)
+        self._model = None
+        if options.init_model is not None:
+            self._model = as_model(options.init_model, "init_model")
         log = [JsonLines(files.log)] if files.log else []
         stopper = StopWhenAsked(observer.request)
         every = (*(options.callbacks or ()), *observer.callbacks, *log, stopper)
