@@ -43,6 +43,7 @@ from boostrank.fit.checkpoint import (
 )
 from boostrank.fit.click_gate import count_copies, report_gate
 from boostrank.fit.execute import FoldSummary, execute
+from boostrank.fit.from_data import by_name
 from boostrank.fit.plan import Plan, Training
 from boostrank.fit.resolve import resolve
 from boostrank.fit.settings import as_list, check_options
@@ -168,12 +169,18 @@ def train_files(train: Any, *, observer: Observer | None = None, **options: Any)
     for message in contradictions(_LISTED, changed, lambda option: option.name):
         raise ParameterError(message)
     for name, paths in (("train", train), ("valid", options.get("valid"))):
-        options[name] = tuple(map(os.fspath, as_list(paths)))
+        try:
+            options[name] = tuple(map(os.fspath, as_list(paths)))
+        except TypeError:
+            raise ParameterError(f"{name}={paths!r} must be a path, or a list of paths") from None
+    if "params" in options:
+        options["params"] = by_name(options["params"])
     options.setdefault("quality", None)
-    structs: list[Any] = [
-        struct(**{name: value for name, value in options.items() if name in declared(struct)})
-        for struct in _STRUCTS
-    ]
+    # A name that two structs have, as `gain`, belongs to the first.
+    structs: list[Any] = []
+    for struct in _STRUCTS:
+        names = [name for name in declared(struct) if name in options]
+        structs.append(struct(**{name: options.pop(name) for name in names}))
     files, training, reading = structs
     return from_files(files, training, reading, observer or Observer())
 
@@ -354,10 +361,12 @@ class _LocalTraining:
         observer: Observer,
     ) -> None:
         self._files, self._observer = files, observer
-        self._model = None if options.init_model is None else as_model(options.init_model)
+        self._model = None
+        if options.init_model is not None:
+            self._model = as_model(options.init_model, "init_model")
         log = [JsonLines(files.log)] if files.log else []
         stopper = StopWhenAsked(observer.request)
-        every = (*(options.callbacks or ()), *observer.callbacks, *log, stopper)
+        every = (*as_list(options.callbacks), *observer.callbacks, *log, stopper)
         self._options = replace(load_options(options), callbacks=every)
         self._settings, self._names = check_options(self._options), name_sets_of_files(files.valid)
         if self._settings.patience and not self._names and not self._options.on_folds:

@@ -152,6 +152,19 @@ def test_none_is_the_default_and_a_model_continues_a_model(folder: Path, tmp_pat
     assert second.best_iteration == 2 * first.best_iteration
 
 
+@pytest.mark.parametrize("gain", ["0,1,3,7,15", [0, 1, 3, 7, 15], "exponential"])
+def test_a_gain_may_be_a_word_or_a_table(folder: Path, gain: Any) -> None:
+    model = boostrank.train_files(folder / "train.txt", quality="plain", gain=gain, **FEW)
+    assert model.info.gain is None
+
+
+@pytest.mark.parametrize("name", ["train", "valid", "params", "init_model"])
+def test_arguments_of_another_type_are_refused_by_name(folder: Path, name: str) -> None:
+    options = {"train": folder / "train.txt", "quality": "plain", name: 3}
+    with pytest.raises(ParameterError, match=f"{name}="):
+        boostrank.train_files(**options)
+
+
 def test_an_unknown_option_is_refused_with_the_nearest_name(folder: Path) -> None:
     with pytest.raises(TypeError, match="regroup"):
         boostrank.train_files(folder / "train.txt", regoup=True)

@@ -41,7 +41,7 @@ from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.execute import FoldSummary
 from boostrank.fit.from_data import name_sets, with_params
 from boostrank.fit.resolve import with_objective_of
-from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, as_list, split_params
+from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, as_list, pop_param, split_params
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.options import (
     DEFAULT_ROUNDS,
@@ -128,7 +128,7 @@ def train(
             query is in two shards, no worker can read a shard, or workers have different versions.
     """
     training = ClusterTraining(params, num_boost_round, **options)
-    is_files = all(map(_is_path, as_list(data)))
+    is_files = data is not None and all(map(_is_path, as_list(data)))
     sets = as_list(valid)
     if sets and all(map(_is_path, sets)):
         sets = [sets]
@@ -150,14 +150,15 @@ def _leave_to_workers(options: TrainOptions, reading: dict[str, Any]) -> TrainOp
     the workers run.
     """
     params, file = dict(options.params), None
-    for name in params.keys() & GAIN_NAMES:
-        expression = expression_of(params[name])
-        if expression is not None:
-            del params[name]
-            reading["gain"] = expression.text
-    for name in params.keys() & OBJECTIVE_NAMES:
-        if isinstance(params[name], str) and params[name].endswith(".py"):
-            file = ObjectiveFile.read(params.pop(name))
+    gain = pop_param(dict(params), GAIN_NAMES, None)
+    objective = pop_param(dict(params), OBJECTIVE_NAMES, None)
+    expression = expression_of(gain)
+    if expression is not None:
+        pop_param(params, GAIN_NAMES, None)
+        reading["gain"] = expression.text
+    if isinstance(objective, str) and objective.endswith(".py"):
+        pop_param(params, OBJECTIVE_NAMES, None)
+        file = ObjectiveFile.read(objective)
     return replace(options, params=params, objective=file)
 
 
@@ -201,7 +202,7 @@ class ClusterTraining:
         self._checkpoint, self._callbacks = options.checkpoint, options.callbacks or ()
         self._model, self._before = None, 0
         if options.init_model is not None:
-            self._model = as_model(options.init_model)
+            self._model = as_model(options.init_model, "init_model")
             self._before = self._model.best_iteration
         options = replace(options, init_model=self._model, checkpoint=None, callbacks=None)
         self._options, self._reading, self._engine = options, reading, get_backend(options.backend)

@@ -39,6 +39,7 @@ from boostrank.core.errors import (
 from boostrank.core.files import check_writable, replacing, reserved, write_all
 from boostrank.engines import parse_model
 from boostrank.engines.base import Backend, EvalResult, Resumed, Snapshot
+from boostrank.engines.engine_params import as_whole
 from boostrank.model.files import read_file
 from boostrank.model.ranking_model import RankingModel
 from boostrank.records import CheckpointHeader, Record, as_record, from_json, jsonable
@@ -109,8 +110,10 @@ class Checkpoint:
         resume: bool = False,
         resume_or_restart: bool = False,
     ) -> None:
-        if every is not None and every < 1:
-            raise ParameterError(f"every={every!r}: expected at least one round")
+        if not isinstance(path, str | PathLike):
+            raise ParameterError(f"path={path!r}: expected text or a PathLike")
+        if every is not None:
+            every = as_whole(every, "every", 1)
         self.path, self.every = os.fspath(path), every
         self.resume, self.resume_or_restart = resume or resume_or_restart, resume_or_restart
         self.parts: list[Checkpoint] = []

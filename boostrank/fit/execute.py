@@ -297,7 +297,8 @@ def _train_member(
             raise
         words = f"fold {fold + 1}: {training.name}: {error}; trained as {first.name} instead"
         warn_user(words, DataWarning)
-    return first, plan.trainings[0], train(plan.trainings[0])
+    replacement = plan.make_training(plan.seed + fold, first)
+    return first, replacement, train(replacement)
 
 
 def _bind(training: Training, data: RankingDataset, metrics: Sequence[Any]) -> BoundMetrics:

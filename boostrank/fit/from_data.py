@@ -165,7 +165,7 @@ def train(
             " rounds with init_model"
         )
     # The parameters of a `lgb.Dataset` are merged with those of the training.
-    model = None if init_model is None else as_model(init_model)
+    model = None if init_model is None else as_model(init_model, "init_model")
     options |= {"feval": feval, "init_model": init_model, "callbacks": as_list(callbacks)}
     params = {**_params_of(train_set), **by_name(params)}
     # Convert the data, where the training set stays the same object.
@@ -205,7 +205,9 @@ def name_sets(
     sets: Sequence[RankingDataset], names: Sequence[str] | str | None, train_set: RankingDataset
 ) -> list[tuple[str, RankingDataset]]:
     """Return pairs of validation sets and their names."""
-    chosen = [names] if isinstance(names, str) else list(names or ())
+    chosen: list[str] = []
+    if names is not None:
+        chosen = [names] if isinstance(names, str) else list(names)
     if len(chosen) > len(sets):
         raise ParameterError(
             f"there are {len(chosen)} valid_names for {len(sets)} valid_sets; pass one name per set"

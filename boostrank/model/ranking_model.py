@@ -745,14 +745,14 @@ def find_model(source: Any) -> RankingModel | None:
     return RankingModel(booster, best_rounds=rounds)
 
 
-def as_model(source: Any) -> RankingModel:
-    """Convert an object to a model, as `find_model` does, or raise ParameterError for other
+def as_model(source: Any, argument: str = "model") -> RankingModel:
+    """Convert an argument to a model, as `find_model` does, or raise ParameterError for other
     objects.
     """
     model = find_model(source)
     if model is None:
         raise ParameterError(
-            f"model={type(source).__name__}: expected a RankingModel, its path, a Booster, or a"
-            " fitted LGBMRanker, XGBRanker or BoostRanker"
+            f"{argument}={type(source).__name__}: expected a RankingModel, its path, a Booster, or"
+            " a fitted LGBMRanker, XGBRanker or BoostRanker"
         )
     return model

@@ -239,10 +239,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         sets = self._evaluation_sets(more.pop("eval_set", None), of_sets, (X, y, data), of_fit, how)
         # Arguments replace parameters, and functions are marked by their arguments.
         params = self._train_params()
-        for name in more.keys() & {"eval_at", "early_stopping_rounds", "eval_metric"}:
-            if name == "eval_metric":
-                params = {key: params[key] for key in params if key not in METRIC_NAMES}
-            params[name] = more.pop(name)
+        if "eval_metric" in more:
+            params = {name: params[name] for name in params if name not in METRIC_NAMES}
+        for name in ("eval_at", "early_stopping_rounds", "eval_metric"):
+            if name in more:
+                params[name] = more.pop(name)
         for name in params.keys() & METRIC_NAMES:
             metrics = [
                 Metric.of(each) if measures_a_query(each) else each

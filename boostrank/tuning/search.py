@@ -24,7 +24,9 @@ from boostrank.core.params import Param
 from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset, as_dataset
+from boostrank.engines.engine_params import as_whole
 from boostrank.fit.execute import Folds
+from boostrank.fit.from_data import by_name
 from boostrank.fit.resolve import resolve
 from boostrank.fit.run import run
 from boostrank.fit.settings import (
@@ -182,9 +184,15 @@ def tune(
         import optuna
     except ImportError:
         raise MissingDependency("tuning needs Optuna: pip install 'boostrank[tune]'") from None
-    if trials < 0:
-        raise ParameterError(f"trials={trials}: expected at least 0")
-    train_options = TrainOptions(params=dict(params or {}), rounds=num_boost_round, **options)
+    trials, folds = as_whole(trials, "trials", 0), as_whole(folds, "folds", 0)
+    if not isinstance(space, Mapping | None):
+        raise ParameterError(f"space={space!r} must be a dictionary")
+    if not isinstance(study, str | os.PathLike | None):
+        raise ParameterError(f"study={study!r}: expected text or a PathLike")
+    if progress is not None and not callable(progress):
+        raise ParameterError(f"progress={progress!r} must be a function")
+    rounds = as_whole(num_boost_round, "num_boost_round", 1)
+    train_options = TrainOptions(params=by_name(params), rounds=rounds, **options)
     data, valid = as_dataset(train_set, "train_set"), valid_set
     if valid is not None:
         valid = as_dataset(valid, "valid_set", data.feature_names)

@@ -503,3 +503,8 @@ def test_workers_run_an_objectives_file_and_compute_gains(
     np.testing.assert_allclose(model.predict(rows), alone.predict(rows), rtol=1e-5, atol=1e-6)
     assert model.info.gain == "2 * label"
     assert model.info.objective_name == alone.info.objective_name
+
+
+def test_a_gain_under_two_names_is_refused() -> None:
+    with pytest.raises(ParameterError, match="the same parameter"):
+        train("local:1", {"gain": "label * 2", "label_gain": "label * 3"}, ["nowhere.txt"], 2)

@@ -310,6 +310,8 @@ def test_a_member_that_cannot_be_trained_gives_way_to_the_first(
     with pytest.warns(DataWarning, match=r"fold 2: reg-.*auto"):
         average, seen = train_good(data, rounds=3, start="none")
     assert [training.name.partition(",")[0] for training, _ in seen] == ["auto"] * FOLDS
+    seeds = [training.recorded["seed"] for training, _ in seen]
+    assert seeds == list(range(seeds[0], seeds[0] + FOLDS))
     assert average.info["folds"]["members"][1] == FEW_MEMBERS[0].name
     monkeypatch.setattr(
         module, "run", lambda *_, **__: (_ for _ in ()).throw(TrainingError("nothing at all"))

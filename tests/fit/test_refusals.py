@@ -97,7 +97,7 @@ def test_arguments_that_do_not_go_together(
 
 
 def test_a_checkpoint_of_no_rounds(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="every=0: "):
+    with pytest.raises(ParameterError, match="every=0 "):
         boostrank.Checkpoint(tmp_path / "c", every=0)
 
 
@@ -177,3 +177,25 @@ def test_a_checkpoint_of_a_newer_version_is_refused(data: RankingDataset, tmp_pa
     path.write_bytes(first.rstrip(b"0123456789") + b"999\n" + content)
     with pytest.raises(ModelError, match="newer boostrank"):
         boostrank.train(PARAMS, data, 3, checkpoint=boostrank.Checkpoint(path, resume=True))
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"path": 3}, "path"),
+        ({"path": b"c"}, "path"),
+        ({"path": "c", "every": "x"}, "every"),
+        ({"path": "c", "every": 1.5}, "every"),
+        ({"path": "c", "every": True}, "every"),
+    ],
+)
+def test_arguments_of_a_checkpoint_of_another_type(options: dict[str, Any], name: str) -> None:
+    with pytest.raises(ParameterError, match=f"^{name}="):
+        boostrank.Checkpoint(**options)
+
+
+def test_a_model_to_continue_of_another_type_and_names_in_an_array(data: RankingDataset) -> None:
+    with pytest.raises(ParameterError, match=r"^init_model=int"):
+        boostrank.train(PARAMS, data, 2, init_model=3)
+    sets = {"valid_sets": [data, data], "valid_names": np.array(["a", "b"])}
+    assert list(boostrank.train(PARAMS, data, 1, **sets).evals_result) == ["a", "b"]
