@@ -90,13 +90,20 @@ class Survey:
             row_bytes = 8.0 * self.nonzero * self.features + 8
         return (self.rows or 0) * row_bytes
 
-    def cells(self, backend: str) -> float:
-        """The number of cells that an engine stores. XGBoost stores every absent value as a zero,
-        and LightGBM leaves out unused columns.
+    def columns(self, backend: str, route: str) -> int:
+        """The number of columns that an engine stores. XGBoost stores unused ones, which training
+        in memory leaves out if they are most.
+        """
+        leaves_out = route == "memory" and 2 * self.used <= self.features
+        return self.features if backend == "xgboost" and not leaves_out else self.used
+
+    def cells(self, backend: str, route: str) -> float:
+        """The number of cells that an engine stores. XGBoost stores every absent value as a
+        zero.
         """
         rows = self.rows or 0
         if backend == "xgboost":
-            return float(rows * self.features)
+            return float(rows * self.columns(backend, route))
         cells, entries = rows * self.used, rows * self.nonzero * self.features
         return _ENTRY * entries if self.is_sparse and cells > _WIDE * entries else cells
 
@@ -371,9 +378,7 @@ def peak_of(backend: str, route: str, work: Work) -> float:
     data = [survey.with_columns(work.added) if work.added else survey for survey in read]
     train, *valid = data
     rows, values = train.rows or 0, train.nonzero * train.features
-    columns, cells = train.used, train.cells(backend)
-    if backend == "xgboost":
-        columns = train.features
+    columns, cells = train.columns(backend, route), train.cells(backend, route)
     floats, in_memory = sum(survey.float_bytes for survey in data), 0.0
     if route == "memory":
         in_memory = floats + work.copies * train.float_bytes
@@ -382,7 +387,7 @@ def peak_of(backend: str, route: str, work: Work) -> float:
         if work.folds:  # validation rows are copied to the others, and all rows are binned again
             in_memory += floats * bool(valid)
             in_memory += sum(
-                _FOLD_CELL * survey.cells(backend) + (survey.rows or 0) * _FOLD_ROW
+                _FOLD_CELL * survey.cells(backend, route) + (survey.rows or 0) * _FOLD_ROW
                 for survey in data
             )
     if backend == "linear":
@@ -390,7 +395,8 @@ def peak_of(backend: str, route: str, work: Work) -> float:
     histograms = _HISTOGRAM_BIN * work.leaves * min(work.max_bin * columns, rows * values + columns)
     bins = _CELL * cells
     growing = rows * _ROW + sum(
-        _VALID_CELL * survey.cells(backend) + (survey.rows or 0) * _VALID_ROW for survey in valid
+        _VALID_CELL * survey.cells(backend, route) + (survey.rows or 0) * _VALID_ROW
+        for survey in valid
     )
     if backend == "xgboost":
         bins = min(bins, _PAGES) if route == "external" else bins

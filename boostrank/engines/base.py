@@ -414,6 +414,8 @@ class Backend:
         error_types: exceptions that the engine's own code raises.
         grows_trees: whether models consist of trees.
         starts_linear: whether the objective `auto` starts from a linear ranker (see `begin_with`).
+        stores_absent: whether absent values of sparse rows take memory, so that features that never
+            occur are left out of the training and restored in the model (`ModelFormat.widened`).
         shares_bins: whether `dataset` accepts parts of a `data.rows.Whole` that share their bins.
     """
 
@@ -426,6 +428,7 @@ class Backend:
     error_types: tuple[type[Exception], ...] = ()
     grows_trees: bool = True
     starts_linear: bool = False
+    stores_absent: bool = False
     shares_bins: bool = False
 
     def dataset(

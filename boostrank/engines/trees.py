@@ -196,6 +196,16 @@ class ModelFormat:
         """
         raise ModelError(f"models of {self.name} cannot be exported")
 
+    def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
+        """Return the same model with more features.
+
+        Args:
+            body: file that the engine wrote, without categories or parameters of single features.
+            columns: new column of each feature, ascending.
+            names: names of all features, as `engine_names` returns them.
+        """
+        raise ModelError(f"the features of a {self.name} model cannot change")
+
     def filled(self, body: bytes, values: Float64Array) -> bytes:
         """Return a model file that scores a missing value of feature i as values[i], unless that is
         NaN.

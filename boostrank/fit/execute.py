@@ -1,4 +1,5 @@
-"""Execution of a plan: a single training or folds, within the limit of trees.
+"""Execution of a plan: a single training or folds, on the features that occur if absent ones take
+memory, within the limit of trees.
 
 With folds, each of the K models is stopped early on a different fold of whole queries, so their
 mean is trained on all queries (Breiman 1996, "Bagging predictors"). `make experiment
@@ -20,6 +21,7 @@ from boostrank.core.errors import (
     DataError,
     DataWarning,
     ParameterError,
+    TrainingError,
     warn_user,
 )
 from boostrank.core.queries import QueryIndex
@@ -28,7 +30,8 @@ from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Whole
 from boostrank.engines.engine_params import Limits
-from boostrank.fit.plan import ALONE, Collective, Member, Plan, Training
+from boostrank.engines.trees import engine_names
+from boostrank.fit.plan import ALONE, Collective, Member, Plan, Training, convert_sets
 from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.run import run
 from boostrank.fit.start.cross_fit import CrossFitted, FoldStarts
@@ -188,7 +191,55 @@ def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
     for callback in plan.options.callbacks or ():
         if hasattr(callback, "planned"):
             callback.planned(plan)
-    return train_folds(plan, fold_ended) if plan.preset.folds else _train_once(plan)
+    data, columns = plan.train_set, used_columns(plan)
+    if columns is not None:
+        plan = _narrow(plan, columns)
+    try:
+        model = train_folds(plan, fold_ended) if plan.preset.folds else _train_once(plan)
+    except TrainingError as error:
+        if columns is not None and error.model is not None:
+            error.model = _widen(error.model, data, columns)
+        raise
+    return model if columns is None else _widen(model, data, columns)
+
+
+def used_columns(plan: Plan) -> Int64Array | None:
+    """Return the columns that occur in the training set, in ascending order, or None if training
+    keeps all columns.
+
+    Training keeps all columns if most occur, or if a parameter, a model or a column within queries
+    refers to columns.
+    """
+    data, kinds = plan.train_set, plan.trainings[0].columns.kinds
+    if not plan.engine.stores_absent or data.categories or kinds or plan.init_model is not None:
+        return None
+    of_features = {"interaction_constraints", "monotone_constraints"}
+    names_features = plan.engine.params.resolve_names(plan.settings.params).keys() & of_features
+    # The rows of other workers may have other columns.
+    if names_features or not plan.collective.is_alone:
+        return None
+    return data.occurring_columns
+
+
+def _narrow(plan: Plan, columns: Int64Array) -> Plan:
+    names = tuple(plan.train_set.feature_names[i] for i in columns.tolist())
+
+    def narrow(data: RankingDataset) -> RankingDataset:
+        return replace(data, features=data.features[:, columns], feature_names=names)
+
+    train_set, valid = convert_sets(plan.train_set, plan.valid, narrow)
+    return plan.with_trainings(train_set=train_set, valid=valid)
+
+
+def _widen(model: RankingModel, data: RankingDataset, columns: Int64Array) -> RankingModel:
+    """Convert a model that was trained on some columns to all features in a data set."""
+    engine, names = model._engine, data.feature_names
+    body = model._booster.to_bytes()
+    body = engine.format.widened(body, columns.tolist(), engine_names(names))
+    record = dict(model.info.data or {})
+    record |= {"features": len(names), "feature_names": list(names)}
+    record["fingerprint"] = data.fingerprint
+    return model.altered(booster=engine.load(body), info=model.info | {"data": record})
 
 
 def _train_once(plan: Plan) -> RankingModel:

@@ -1,14 +1,19 @@
-"""Wide sparse data: the model has all features, also those that no row names."""
+"""Wide sparse data: the model has all features, also those that no row names, which XGBoost trains
+without.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
+import pytest
 from scipy import sparse
 
 import boostrank
 from boostrank.data.dataset import RankingDataset
+from boostrank.fit import execute
+from tests.fit.conftest import BACKENDS
 
 ROWS, COLUMNS = 500, 20_000
 NARROW = {"objective": "lambdarank", "num_leaves": 4, "learning_rate": 0.3, "verbose": -1}
@@ -27,15 +32,52 @@ def make_hashed_dataset(columns: int = COLUMNS, seed: int = 0, rows: int = ROWS)
     return RankingDataset.from_arrays(matrix, labels, group=[10] * (rows // 10))
 
 
-def test_names_and_scores_are_those_of_the_wide_data(tmp_path: Path) -> None:
+def widen_rows(data: RankingDataset) -> RankingDataset:
+    """The rows with 600 further columns, which no row names."""
+    columns = data.n_features + 600
+    matrix = sparse.csr_matrix(
+        (data.features.data, data.features.indices, data.features.indptr),
+        (data.n_documents, columns),
+    )
+    return RankingDataset.from_arrays(matrix, data.labels, group=data.queries.sizes)
+
+
+@pytest.mark.parametrize("start", ["none", "linear"])
+def test_xgboosts_model_is_the_one_of_all_columns(
+    start: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("xgboost")
+    data, others = make_hashed_dataset(250, 0, 200), make_hashed_dataset(250, 1, 200)
+    # More than half of the columns are in no row.
+    sets = [widen_rows(rows) for rows in (data, others)]
+    how = {"backend": "xgboost", "start": start, "valid_sets": sets}
+    model = boostrank.train(dict(NARROW), sets[0], 5, **how)
+    monkeypatch.setattr(execute, "used_columns", lambda plan: None)
+    whole = boostrank.train(dict(NARROW), sets[0], 5, **how)
+    np.testing.assert_array_equal(model.predict(sets[1]), whole.predict(sets[1]))
+    if start == "none":  # sums of a start over other columns differ in digits that leaves lose
+        assert model.to_bytes() == whole.to_bytes()
+    assert model.info == whole.info
+    assert model.evals_result == whole.evals_result
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_names_and_scores_are_those_of_the_wide_data(tmp_path: Path, backend: str) -> None:
     data = make_hashed_dataset()
-    model = boostrank.train(dict(NARROW), data, 3, valid_sets=[data])
+    model = boostrank.train(dict(NARROW), data, 3, valid_sets=[data], backend=backend)
     model.save(tmp_path / "m.json")
     again = boostrank.RankingModel.load(tmp_path / "m.json")
     assert again.feature_names == data.feature_names
     assert np.array_equal(again.predict(data), model.predict(data))
     assert set(again.trees().used) <= set(data.features.indices)
     assert model.evals_result["training"]["ndcg@10"][-1] > 0.6
+
+
+def test_xgboost_keeps_all_columns_that_a_parameter_names() -> None:
+    pytest.importorskip("xgboost")
+    data = make_hashed_dataset(2_000)
+    params = {**NARROW, "monotone_constraints": {f"{data.feature_names[42]}": 1}}
+    assert boostrank.train(params, data, 2, backend="xgboost").n_features == 2_000
 
 
 def test_folds_have_all_columns() -> None:

@@ -117,12 +117,15 @@ def test_validation_sets_rows_leaves_and_bins_cost_memory() -> None:
         assert few_bins < leaves
 
 
-def test_xgboost_stores_the_zeros_of_sparse_data_and_lightgbm_does_not() -> None:
+def test_xgboost_stores_zeros_of_streamed_rows_and_of_columns_that_rows_name() -> None:
     wide = replace(a_survey(20_000, 300_000), used=1000, present=3e-5, nonzero=3e-5)
-    plan = make_plan(Work(train=wide), backend="xgboost")
-    assert plan.chosen is None
+    assert make_plan(Work(train=wide), backend="xgboost").check().name == "memory"
+    assert peak_of("xgboost", "memory", Work(train=wide)) < 1e9
+    # The route streams all columns, and most are named.
+    assert peak_of("xgboost", "bins", Work(train=wide)) > 1e10
+    used = replace(wide, used=200_000)
+    plan = make_plan(Work(train=used), backend="xgboost", limit=8e9)
     assert "--backend lightgbm" in str(plan.refusal)
-    assert peak_of("lightgbm", "memory", Work(train=wide)) < 1e9
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,7 @@ class XGBoost(Backend):
     format = XGBOOST
     params = PARAMS
     booster = XGBoostBooster
-    starts_linear = shares_bins = True
+    starts_linear = shares_bins = stores_absent = True
 
     def dataset(
         self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool

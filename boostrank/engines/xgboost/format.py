@@ -150,6 +150,19 @@ class XGBoostFormat(ModelFormat):
         start = sum_of_starts([model.start for model in models], weights)
         return models[0].with_trees(start, trees)
 
+    def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
+        """Return the JSON for rows with more columns, in which feature i is `columns[i]`."""
+        document = json.loads(body)
+        learner, n_features = document["learner"], str(len(names))
+        learner["feature_names"] = list(names)
+        learner["feature_types"] = ["float"] * len(names) if learner["feature_types"] else []
+        learner["learner_model_param"]["num_feature"] = n_features
+        for tree in learner["gradient_booster"]["model"]["trees"]:
+            tree["tree_param"]["num_feature"] = n_features
+            pairs = zip(tree["split_indices"], tree["left_children"], strict=True)
+            tree["split_indices"] = [columns[i] if left >= 0 else i for i, left in pairs]
+        return write_json(document)
+
     def filled(self, body: bytes, values: Float64Array) -> bytes:
         """Return the JSON in which a missing value goes where its fill value goes."""
         model = self.parse(body)
