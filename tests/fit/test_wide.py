@@ -57,7 +57,7 @@ def test_xgboosts_model_is_the_one_of_all_columns(
     np.testing.assert_array_equal(model.predict(sets[1]), whole.predict(sets[1]))
     if start == "none":  # sums of a start over other columns differ in digits that leaves lose
         assert model.to_bytes() == whole.to_bytes()
-    assert model.info == whole.info
+        assert model.info == whole.info
     assert model.evals_result == whole.evals_result
 
 
