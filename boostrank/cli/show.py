@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import sys
 import time
@@ -106,7 +107,7 @@ class _Progress:
         erase_line()
 
     def show(self, text: str, due: bool) -> None:
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             show_line(text[: shutil.get_terminal_size().columns - 1])
         elif due:
             say(text)

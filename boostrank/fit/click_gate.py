@@ -53,7 +53,8 @@ def report_gate(
         if len(data.queries) < len(clicks.data.queries):
             sampled = f", from a sample of {len(data.queries):,} queries, as the rows stay on disk"
     turns = held_out(len(data.queries))
-    source, count = f"queries held out in {len(turns)} turns", sum(part.size for _, part in turns)
+    source = f"queries held out in {len(turns)} turn{'s' * (len(turns) > 1)}"
+    count = sum(part.size for _, part in turns)
     if clicked.validation:
         source, count = "the first --valid file", len(clicked.validation[0].data.queries)
         turns = turns[:1]

@@ -63,6 +63,7 @@ def test_lines_erase_the_progress_line_of_a_terminal(
     clock: list[float], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
     with ReadProgress("a.txt") as show:
         clock[0] += 5
         show(100_000_000, 400_000_000)
@@ -71,3 +72,16 @@ def test_lines_erase_the_progress_line_of_a_terminal(
     written = capsys.readouterr().err
     assert written.startswith("\r\x1b[Kreading a.txt: 100.0 of 400.0 MB")
     assert written.endswith("left\r\x1b[Ka warning\nanother\n")
+
+
+def test_a_terminal_without_escapes_gets_plain_lines(
+    clock: list[float], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
+    with ReadProgress("a.txt") as show:
+        clock[0] += 60
+        show(100_000_000, 400_000_000)
+    written = capsys.readouterr().err
+    assert "100.0 of 400.0 MB" in written
+    assert "\x1b" not in written
