@@ -132,14 +132,16 @@ def _find_objections(
     from boostrank.diagnosis import Finding, Severity
     from boostrank.export import TARGETS
 
-    lacking = profile.examined[profile.missing[profile.examined] > 0].tolist()
-    missing = [profile.feature_names.get(number, f"f{number}") for number in lacking]
-    # A rule without a name fills every feature; others fill theirs. Libsvm text has no names.
+    with_missing = profile.examined[profile.missing[profile.examined] > 0].tolist()
+    missing = [profile.feature_names.get(number, f"f{number}") for number in with_missing]
+    # A rule without a name fills every feature. Features of libsvm text have no names.
     rules = listed_names(options.fill) if options.fill else ()
     filled = {rule.rpartition("=")[0] for rule in rules}
     names = tuple(profile.feature_names.values())
-    for name in sorted(filled - {"", *names}) if names else ():
-        raise InputError(f"--fill: there is no feature {name!r}.{did_you_mean(name, names)}")
+    unknown = sorted(filled - {"", *names})
+    if names and unknown:
+        hint = did_you_mean(unknown[0], names)
+        raise InputError(f"--fill: there is no feature {unknown[0]!r}.{hint}")
     missing = [name for name in missing if not filled & {"", name}]
     categories = () if profile.space is None else profile.space.categories
     coded = [name for name in categories if name not in profile.text]

@@ -58,7 +58,7 @@ def evaluate(options: Evaluate, reading: FileOptions) -> None:
     if runs and (flags := list_unfit_for_runs(reading, options.gain)):
         raise InputError(f"--qrels measures runs, which have no rows: leave out {', '.join(flags)}")
     results, weights = _of_runs(options, rules) if runs else _of_rankers(options, reading, rules)
-    numbers = _numbers(results, weights, both=runs)
+    numbers = _numbers(results, weights, shared_only=runs)
     first, *others = numbers
     if options.as_json:
         content = numbers if others else numbers[first]
@@ -76,10 +76,10 @@ def evaluate(options: Evaluate, reading: FileOptions) -> None:
     print_wrapped([about], indent="")
 
 
-def _numbers(results: dict[str, Results], weights: Any, *, both: bool) -> dict[str, Any]:
+def _numbers(results: dict[str, Results], weights: Any, *, shared_only: bool) -> dict[str, Any]:
     """Return ranker -> metric -> numbers, which include the difference from the first ranker.
 
-    With `both`, differences leave out the queries that either ranker lacks.
+    With `shared_only`, differences leave out the queries that either ranker lacks.
     """
     from boostrank.metrics import paired_difference
     from boostrank.reporting.segments import holm
@@ -100,7 +100,7 @@ def _numbers(results: dict[str, Results], weights: Any, *, both: bool) -> dict[s
         for path in others:
             values, base = results[path][name].per_query, reference.per_query
             # Spread NaN, so that a query without a value for one ranker counts for neither.
-            if both:
+            if shared_only:
                 values, base = values + 0.0 * base, base + 0.0 * values
             d = paired_difference(values, base, weights=weights)
             ends = {"difference_low": d.low, "difference_high": d.high}

@@ -27,7 +27,7 @@ from boostrank.core.types import BoolArray, Float64Array, Int64Array
 NONSENSE = 0.5
 """The standard error of log e above which a propensity is meaningless."""
 _FEW = 20
-_STEPS, _CLOSE = 100, 1e-10
+_MOST_STEPS, _SHORTEST_STEP = 100, 1e-10
 
 
 @dataclass(frozen=True)
@@ -201,17 +201,19 @@ class _Moved:
         """
         theta = np.zeros(self.connected.size)
         value = self.likelihood(theta)
-        for _ in range(_STEPS):
+        for _ in range(_MOST_STEPS):
             gradient = np.bincount(self.at, self._residuals(theta), self.connected.size)
             step = np.zeros(self.connected.size)
             step[1:] = np.linalg.lstsq(self._information(theta)[1:, 1:], gradient[1:], rcond=None)[
                 0
             ]
             length = 1.0
-            while (new := self.likelihood(theta + length * step)) < value and length > _CLOSE:
+            while (
+                new := self.likelihood(theta + length * step)
+            ) < value and length > _SHORTEST_STEP:
                 length /= 2.0
             theta, value = theta + length * step, max(new, value)
-            if np.abs(step).max() < _CLOSE:
+            if np.abs(step).max() < _SHORTEST_STEP:
                 break
         return theta
 

@@ -33,7 +33,7 @@ Value = Callable[[Mapping[str, Float64Array]], Any]
 """Function that computes an expression, or a part of one, from the columns."""
 
 
-def _kept_missing(operation: Operation) -> Operation:
+def _propagate_missing(operation: Operation) -> Operation:
     """Propagate NaN, which NumPy does not do in comparisons, NaN ** 0 and 1 ** NaN."""
     return lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, operation(a, b))
 
@@ -43,15 +43,15 @@ _OPERATORS: dict[type[ast.AST], Operation] = {
     ast.Sub: np.subtract,
     ast.Mult: np.multiply,
     ast.Div: np.divide,
-    ast.Pow: _kept_missing(np.power),
+    ast.Pow: _propagate_missing(np.power),
     ast.UAdd: np.positive,
     ast.USub: np.negative,
-    ast.Lt: _kept_missing(np.less),
-    ast.LtE: _kept_missing(np.less_equal),
-    ast.Gt: _kept_missing(np.greater),
-    ast.GtE: _kept_missing(np.greater_equal),
-    ast.Eq: _kept_missing(np.equal),
-    ast.NotEq: _kept_missing(np.not_equal),
+    ast.Lt: _propagate_missing(np.less),
+    ast.LtE: _propagate_missing(np.less_equal),
+    ast.Gt: _propagate_missing(np.greater),
+    ast.GtE: _propagate_missing(np.greater_equal),
+    ast.Eq: _propagate_missing(np.equal),
+    ast.NotEq: _propagate_missing(np.not_equal),
 }
 FUNCTIONS: dict[str, tuple[Operation, int, int]] = {
     "abs": (np.abs, 1, 1),
@@ -125,9 +125,8 @@ class _Reader:
         self.columns: dict[str, None] = {}
 
     def tree(self) -> ast.expr:
-        plain = _WORD.sub(
-            lambda word: word[1] or b"_" * len(word[0]), re.sub(rb"\s", b" ", self._bytes)
-        )
+        spaced = re.sub(rb"\s", b" ", self._bytes)
+        plain = _WORD.sub(lambda word: word[1] or b"_" * len(word[0]), spaced)
         strange = _STRANGE.search(plain)
         if strange:
             character = self._bytes[strange.start() :].decode(errors="replace")[0]
@@ -143,7 +142,7 @@ class _Reader:
         source = self._bytes[node.col_offset : node.end_col_offset].decode()
         if depth > _MOST_NESTED:
             self._refuse("nested too deep", node.col_offset)
-        operation, below = None, list[ast.expr]()
+        operation, operands = None, list[ast.expr]()
         match node:
             case ast.Constant(value=int() | float()):
                 number = np.float64(source)
@@ -153,14 +152,14 @@ class _Reader:
                 self.columns[name] = None
                 return lambda columns: columns[name]
             case ast.BinOp(left, op, right) | ast.Compare(left, [op], [right]):
-                operation, below = _OPERATORS.get(type(op)), [left, right]
+                operation, operands = _OPERATORS.get(type(op)), [left, right]
             case ast.UnaryOp(op, operand):
-                operation, below = _OPERATORS.get(type(op)), [operand]
-            case ast.Call(ast.Name() as function, below, []):
-                operation = self._function(function, len(below))
+                operation, operands = _OPERATORS.get(type(op)), [operand]
+            case ast.Call(ast.Name() as function, operands, []):
+                operation = self._function(function, len(operands))
         if operation is None:
             self._refuse(f"{source!r} is not allowed", node.col_offset)
-        values = [self.value(part, depth + 1) for part in below]
+        values = [self.value(part, depth + 1) for part in operands]
         return lambda columns: np.asarray(
             operation(*[value(columns) for value in values]), np.float64
         )
@@ -262,10 +261,10 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
     refuse(~np.isfinite(y), "is not a finite number")
     if y.min(initial=0.0) < 0.0:
         pairs = label_map_from_zero(y)
-        mend = f"; label_map={pairs!r} where files are read" if pairs else ""
+        remedy = f"; label_map={pairs!r} where files are read" if pairs else ""
         if pairs == "-1=0" and np.any(y == 0.0):
-            mend += " merges them with label 0: remove the rows instead if -1 means not judged"
-        refuse(y < 0.0, f"is negative: relevance labels start at 0{mend}")
+            remedy += " merges them with label 0: remove the rows instead if -1 means not judged"
+        refuse(y < 0.0, f"is negative: relevance labels start at 0{remedy}")
     # Apply a formula; only the exponential one bounds the labels.
     if rule == "exponential":
         reason = (
@@ -480,7 +479,7 @@ PRESETS: dict[str, Conventions] = {
     "default": Conventions(),
     # With query weights, LightGBM's NDCG adds 1 for an empty query, not its weight.
     "lightgbm": Conventions(ties="input", empty="one", ap_divisor="reachable"),
-    # Also with query weights. `ndcg@k-` is empty="zero".
+    # NDCG with query weights is XGBoost's, too; its `ndcg@k-` is empty="zero".
     "xgboost": Conventions(
         ties="input", score_type="float32", empty="one", ap_divisor="reachable", short_lists="clip"
     ),

@@ -123,9 +123,9 @@ class RankingDataset:
         if self.document_names is not None:
             object.__setattr__(self, "document_names", np.asarray(self.document_names, object))
             shapes["document names"] = np.shape(self.document_names)
-        for what, shape in shapes.items():
+        for part, shape in shapes.items():
             if shape != (rows,):
-                raise DataError(f"there are {rows} rows of features but {what} of shape {shape}")
+                raise DataError(f"there are {rows} rows of features but {part} of shape {shape}")
         if len(self.feature_names) != columns:
             raise DataError(
                 f"there are {columns} features but {len(self.feature_names)} feature names"

@@ -239,23 +239,23 @@ def _measure_matches(world: _World) -> dict[str, Float64Array]:
         columns[f"tf_{field}"] = frequency
         saturation = frequency / (frequency + 2.5 * np.exp(world.blur(f"bm25_{field}", 0.25)))
         columns[f"bm25_{field}"] = world.rarity * covered * 2.2 * saturation
-    rate = 4.5 + 0.4 * world.rarity - 1.1 * world.body + world.blur("lm_body", 1.2)
-    return columns | {"lm_body": -world.terms * rate}
+    surprisal = 4.5 + 0.4 * world.rarity - 1.1 * world.body + world.blur("lm_body", 1.2)
+    return columns | {"lm_body": -world.terms * surprisal}
 
 
 def _measure_pages(world: _World) -> dict[str, Float64Array]:
     """Return the features of pages and of their use."""
     pagerank = np.floor(np.exp(3.5 + 1.6 * world.authority + world.blur("pagerank", 0.8)))
-    inlinks = -0.2 + 1.5 * world.authority + world.blur("inlinks spread", 0.8)
-    spam = 1.5 * world.spam + world.blur("spam_score", 0.4)
+    log_inlinks = -0.2 + 1.5 * world.authority + world.blur("inlinks spread", 0.8)
+    spam_logit = 1.5 * world.spam + world.blur("spam_score", 0.4)
     clicks = world.count("clicks", -2.0 + 0.7 * world.demand + world.blur("clicks spread", 1.3))
     dwell = np.exp(3.0 + 0.4 * world.demand + world.blur("dwell_seconds", 1.0))
     return {
         "pagerank": np.minimum(pagerank, 65535.0),
-        "inlinks": world.count("inlinks", inlinks),
+        "inlinks": world.count("inlinks", log_inlinks),
         "url_depth": world.depth,
         "page_quality": world.lose("page_quality", np.rint(255 * _sigmoid(world.quality)), 0.1),
-        "spam_score": np.rint(255 * _sigmoid(spam)),
+        "spam_score": np.rint(255 * _sigmoid(spam_logit)),
         "age_days": world.lose("age_days", np.ceil(world.age), 0.05),
         "clicks": clicks,
         "dwell_seconds": np.where(clicks > 0, dwell, np.nan),
@@ -264,17 +264,18 @@ def _measure_pages(world: _World) -> dict[str, Float64Array]:
 
 def _derive(informative: dict[str, Float64Array], world: _World) -> dict[str, Float64Array]:
     """Return the features that are functions of others."""
+    # Use the values that a file would hold, so that features read from it obey the same functions.
     columns = {name: _round(values).astype(np.float64) for name, values in informative.items()}
     bm25_sum = columns["bm25_body"] + columns["bm25_title"] + columns["bm25_anchor"]
     inlinks = columns["inlinks"]
-    titles = columns["coverage_title"]
-    best = np.maximum(np.maximum(columns["coverage_body"], titles), columns["coverage_anchor"])
+    title_coverage = columns["coverage_title"]
+    best = np.maximum(columns["coverage_body"], columns["coverage_anchor"])
     return {
         "bm25_sum": bm25_sum,
         "bm25_mean": bm25_sum / 3.0,
         "bm25_body_copy": columns["bm25_body"] * np.exp(world.blur("bm25_body_copy", 0.1)),
-        "coverage_best": best,
-        "covered_terms_title": np.rint(titles * world.terms),
+        "coverage_best": np.maximum(best, title_coverage),
+        "covered_terms_title": np.rint(title_coverage * world.terms),
         "log_inlinks": np.log1p(inlinks),
         "inlinks_copy": np.rint(inlinks * np.exp(world.blur("inlinks_copy", 0.2))),
     }
@@ -291,9 +292,9 @@ def _make_useless(count: int, world: _World) -> dict[str, Float64Array]:
     }
     columns = {}
     for i in range(count):
-        distribution = list(distributions)[i % len(distributions)]
-        name = f"noise_{distribution}_{i // len(distributions) + 1}"
-        columns[name] = distributions[distribution](world.stream(name)).astype(np.float64)
+        kind = list(distributions)[i % len(distributions)]
+        name = f"noise_{kind}_{i // len(distributions) + 1}"
+        columns[name] = distributions[kind](world.stream(name)).astype(np.float64)
     return columns
 
 

@@ -214,7 +214,7 @@ def _add_below(sums: Float64Array, grade: int, weight: float) -> None:
 @inline
 def add_wrong_pairs(
     grade: Int64Array,
-    grades: int,
+    n_grades: int,
     w: Float64Array,
     out: Float64Array,
     count: Float64Array,
@@ -223,11 +223,11 @@ def add_wrong_pairs(
     """Add the weights of all lower-graded documents above to `out`, and subtract those of all
     higher-graded ones below.
 
-    The same sums with weights of 1 are added to `count`. `tree`, float64[max(2 grades + 2, 4
+    The same sums with weights of 1 are added to `count`. `tree`, float64[max(2 n_grades + 2, 4
     `_WIDTH`)], is overwritten.
     """
     n = grade.shape[0]
-    if grades <= _WIDTH:
+    if n_grades <= _WIDTH:
         # Few grades: one running sum per grade, over the documents passed so far with lower or
         # higher grades, without branches. Up the list grades count from the highest.
         tree[: 4 * _WIDTH] = 0.0
@@ -238,7 +238,7 @@ def add_wrong_pairs(
         )
         for i in range(n):
             j = n - 1 - i
-            grade_down, grade_up = grade[i], grades - 1 - grade[j]
+            grade_down, grade_up = grade[i], n_grades - 1 - grade[j]
             out[i] += lower[grade_down]
             count[i] += how_many_lower[grade_down]
             out[j] -= higher[grade_up]
@@ -249,22 +249,22 @@ def add_wrong_pairs(
             _add_below(how_many_higher, grade_up, 1.0)
         return
     # Fenwick trees: slot k holds a sum over the grades k - (k & -k) to k - 1.
-    counts = tree[grades + 1 :]
+    counts = tree[n_grades + 1 :]
     for side in range(2):
-        tree[: 2 * grades + 2] = 0.0
+        tree[: 2 * n_grades + 2] = 0.0
         sign = 1.0 if side == 0 else -1.0
         for step in range(n):
             # Down the list grades count from the lowest, so that "lower" is a prefix; up, from the
             # highest.
             i = step if side == 0 else n - 1 - step
-            slot = grades - 1 - grade[i] if side == 0 else grade[i]
+            slot = n_grades - 1 - grade[i] if side == 0 else grade[i]
             k = slot
             while k > 0:
                 out[i] += sign * tree[k]
                 count[i] += sign * counts[k]
                 k -= k & -k
             k = slot + 1
-            while k <= grades:
+            while k <= n_grades:
                 tree[k] += w[i]
                 counts[k] += 1.0
                 k += k & -k

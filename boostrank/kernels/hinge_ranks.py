@@ -386,14 +386,14 @@ def _read_steps(rows: Float64Array, row: int, group_row: int, i: int) -> FourSum
 
 @inline
 def _add_sums(
-    rows: Float64Array, row: int, group_row: int, i: int, above: float, sums: FourSums
+    rows: Float64Array, row: int, group_row: int, i: int, down_sign: float, sums: FourSums
 ) -> None:
-    """Add the results of the steps down, times `above`, and of the steps up."""
+    """Add the results of the steps down, times `down_sign`, and of the steps up."""
     down, up, group_down, group_up = sums
     j = rows.shape[1] - i
-    rows[row, i] += above * down
+    rows[row, i] += down_sign * down
     rows[row, j - 1] += up
-    rows[group_row, i] += above * group_down
+    rows[group_row, i] += down_sign * group_down
     rows[group_row, j - 1] += group_up
 
 

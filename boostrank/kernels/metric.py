@@ -167,7 +167,7 @@ def cumulated(
 # A block's ranking stays in a core's cache, and its work outweighs the cost of starting a thread
 # (~50 us).
 _DOCUMENTS_A_BLOCK = 20_000
-_SHORT = 4  # documents for each rank asked for; a shorter list is sorted whole
+_SORTED_WHOLE = 4  # lists of fewer than this many documents for each rank asked for
 
 EXPECTED, INPUT, PESSIMISTIC, OPTIMISTIC = 0, 1, 2, 3
 TIES = {
@@ -258,11 +258,11 @@ def rank_top(sort, scores, depth, order, keys, spare):
         keys, spare: float64[n], int64[2n], overwritten.
     """
     n = scores.shape[0]
-    if depth > n // _SHORT:
+    if depth > n // _SORTED_WHOLE:
         sort(scores, order, spare[:n])
         return n
-    # Deal the documents to `depth` groups: at least `depth` scores, the best one of each group,
-    # reach the least of these.
+    # Deal the documents to `depth` groups, without the last few if they are fewer than groups. The
+    # best score of each group reaches the least of these best scores, so at least `depth` scores do.
     for i in range(depth):
         keys[i] = scores[i]
     for start in range(depth, n - depth + 1, depth):
@@ -271,7 +271,7 @@ def rank_top(sort, scores, depth, order, keys, spare):
     least = keys[0]
     for i in range(1, depth):
         least = min(least, keys[i])
-    # Sort the documents that reach it.
+    # Collect the documents that reach it: write each, and keep it by counting it. Sort them.
     chosen, count = spare[n:], 0
     for i in range(n):
         keys[count], chosen[count] = scores[i], i
@@ -288,15 +288,16 @@ def _rank(sort, start, stop, scores, labels, ptr, depth, ties, ranking, keys, sp
     label.
     """
     for q in range(start, stop):
-        a, b, at = ptr[q], ptr[q + 1], ptr[q] - ptr[start]
-        n = b - a
-        s, order, run_ends = scores[a:b], ranking.order[at : at + n], ranking.ends[at : at + n]
-        ranked = rank_top(sort, s, depth, order, keys, spare)
+        row, at = ptr[q], ptr[q] - ptr[start]
+        n = ptr[q + 1] - row
+        s, order = scores[row : row + n], ranking.order[at : at + n]
+        run_ends = ranking.ends[at : at + n]
+        n_ranked = rank_top(sort, s, depth, order, keys, spare)
         # Find its runs of tied documents, from `pos` to `end`.
         pos = 0
-        while pos < ranked:
+        while pos < n_ranked:
             end = pos + 1
-            while end < ranked and s[order[end]] == s[order[pos]]:
+            while end < n_ranked and s[order[end]] == s[order[pos]]:
                 end += 1
             if ties == EXPECTED:
                 for i in range(pos, end):
@@ -307,7 +308,7 @@ def _rank(sort, start, stop, scores, labels, ptr, depth, ties, ranking, keys, sp
                 if ties != INPUT and end - pos > 1:
                     size, run = end - pos, spare[n:]
                     for i in range(size):
-                        label = labels[a + order[pos + i]]
+                        label = labels[row + order[pos + i]]
                         keys[i] = label if ties == OPTIMISTIC else -label
                         run[i] = order[pos + i]
                     sort(keys[:size], order[pos:end], spare[:size])
@@ -323,13 +324,13 @@ def weighted_sums(
     """Write the sum of worth times weight up to each cut-off, where a cut-off beyond the list means
     the whole list.
     """
-    weighted_sum, cutoff = 0.0, 0
+    weighted_sum, next_cutoff = 0.0, 0
     for i in range(worth.shape[0]):
         weighted_sum += worth[i] * weights[i]
-        if cutoff < cutoffs.shape[0] and i + 1 == cutoffs[cutoff]:
-            out[cutoff] = weighted_sum
-            cutoff += 1
-    out[cutoff:] = weighted_sum
+        if next_cutoff < cutoffs.shape[0] and i + 1 == cutoffs[next_cutoff]:
+            out[next_cutoff] = weighted_sum
+            next_cutoff += 1
+    out[next_cutoff:] = weighted_sum
 
 
 @entry_point(
@@ -351,12 +352,12 @@ def _apply(kernel, start, stop, ptr, ranking, grades, weights, cutoffs, out, wor
     ties.
     """
     for q in range(start, stop):
-        a, at, m = ptr[q], ptr[q] - ptr[start], ptr[q + 1] - ptr[q]
+        row, at, m = ptr[q], ptr[q] - ptr[start], ptr[q + 1] - ptr[q]
         k = min(m, cutoffs[-1])
         if k < m:
             m = ranking.ends[at + k - 1]
         for pos in range(m):
-            work.grades[pos] = grades[a + ranking.order[at + pos]]
+            work.grades[pos] = grades[row + ranking.order[at + pos]]
         worth = work.worth[:k]
         kernel(work.grades[:m], ranking.ends[at : at + m], worth, work.scratch)
         weighted_sums(worth, weights, cutoffs, out[q])

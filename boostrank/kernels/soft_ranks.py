@@ -224,8 +224,10 @@ def evaluate_pairs(
         # Its gradient, pair by pair.
         slope_sum = 0.0
         for i in range(n):
-            by_chance = _slope_by_chance(chance[i], sum_slopes, first_row, stop_row, length_class)
-            slope = gains[j] * density[i] * by_chance
+            chance_slope = _slope_by_chance(
+                chance[i], sum_slopes, first_row, stop_row, length_class
+            )
+            slope = gains[j] * density[i] * chance_slope
             others_slope[i] += slope
             slope_sum += slope
         own_slope[j] = slope_sum

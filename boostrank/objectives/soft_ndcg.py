@@ -4,10 +4,10 @@
     J     = (1/Z) sum_j g_j E[D(rank_j)]
     rank_j (from 0): the number of n - 1 independent contests that j loses
 
-The rank of each document is a distribution of its own, so ranks are not shared out: ten tied
-documents get ranks distributed as Binomial(9, 1/2), seldom the first or the last, and the expected
-NDCG is 15% below that of a random order (.6446 for .7618). ranks=sinkhorn scales
-these distributions as the paper proposes: `sweeps` times, the probabilities of each rank and then
+Each document has a distribution of its own over ranks, so several documents may expect one rank:
+ten tied documents get ranks distributed as Binomial(9, 1/2), seldom the first or the last, and the
+expected NDCG is .6446, 15% below .7618, that of a random order. ranks=sinkhorn scales the matrix
+of documents by ranks as the paper proposes: `sweeps` times, the probabilities of each rank and then
 those of each document are divided by their sum. Where scores are 0.3, 1 and 3 sigma apart in lists
 of 10, the mean error of the expected NDCG falls from -.109, -.078 and -.011 to .002, .006 and
 -.001; in lists of 40 from -.132, -.096 and -.026 to -.009, -.019 and -.011 (40 sweeps: -.007,
@@ -28,16 +28,16 @@ With ranks=normal every document has a normal, where the paper keeps the recursi
 the ends. Gains are 2^label - 1 as in the other objectives; the paper prints no "- 1". Its convex
 discounts of one parameter, up to the linear one, are the blends of `train_discount`, convex too.
 
-Hessian: h_m = (|A_m| + |B_m|) / (2 sigma^2), A_m the gradient of m on other documents' discounts
-and B_m on its own. For rank-binomial all pair gradients of a kind have one sign, so this is the sum
-of absolute pair gradients sum_j N_mj (g_j |Delta_mj| + g_m |Delta_jm|) / (sqrt2 sigma). |gradient|
-<= sqrt2 sigma h, so no Newton step is longer.
+Hessian: h_m = (|A_m| + |B_m|) / (2 sigma^2). A_m is the derivative of the other documents'
+discounts by the score of m, B_m that of its own discount. For rank-binomial all pairs in A_m have
+one sign, and those in B_m, too, so this is the sum over pairs of absolute derivatives. |gradient|
+<= sqrt2 sigma h, so no Newton step is longer than sqrt2 sigma.
 Cost: n times nodes (14 to 29) times 10 exponents; with sums="direct", n times relevant documents
 times nodes. The normal adds about sqrt n per relevant document. ranks=sinkhorn: n^3 + 4 sweeps n^2
 (0.1 s at 200 documents).
-Largest relative difference from pairs: 3e-7 at 200 documents and 4e-6 at 4,000. Both approximate
-the discount by a sum of powers, with error 9e-13 to 1,024 documents, 2e-10 to 4,096 and 3e-9
-beyond.
+Largest relative difference from pairs: 3e-7 at 200 documents and 4e-6 at 4,000. Sweeps and pairs
+approximate the discount by a sum of powers, with error 9e-13 to 1,024 documents, 2e-10 to 4,096
+and 3e-9 beyond.
 
 Example:
 
@@ -90,16 +90,17 @@ PARAMS = (
 )
 
 _SINKHORN = 2
-_LONGEST = 250  # documents with ranks=sinkhorn
-_LONG = 28  # minimum length for which sweeps beat pairs (measured: 22)
+_LONGEST_SCALED = 250  # documents with ranks=sinkhorn
+_SWEPT_FROM = 28  # minimum length for which sweeps beat pairs (measured: 22)
 
 
 def _constants(labels, gains, ptr, values):
     longest = int(np.diff(ptr).max(initial=0))
-    if values["ranks"] == "sinkhorn" and longest > _LONGEST:
+    if values["ranks"] == "sinkhorn" and longest > _LONGEST_SCALED:
         raise ParameterError(
-            f"ranks=sinkhorn takes lists of at most {_LONGEST} documents, since its time grows with"
-            f" the cube of the length, and the longest query has {longest}: use ranks=binomial"
+            f"ranks=sinkhorn takes lists of at most {_LONGEST_SCALED} documents, since its time"
+            " grows with the cube of the length, and the longest query has"
+            f" {longest}: use ranks=binomial"
         )
     return default_constants(labels, gains, ptr, values)
 
@@ -122,7 +123,7 @@ def kernel(query, params, grad, hess, scratch):
     contests = Contests(query.scores, g, scale, params.ranks, params.train_discount)
     if params.ranks == _SINKHORN:
         expected_ndcg = evaluate_sinkhorn(contests, params.sweeps, others_slope, own_slope)
-    elif n < _LONG or params.sums == DIRECT:
+    elif n < _SWEPT_FROM or params.sums == DIRECT:
         expected_ndcg = evaluate_pairs(contests, others_slope, own_slope, buffer, work)
     else:
         expected_ndcg = evaluate_sweeps(contests, others_slope, own_slope, buffer, work)

@@ -167,7 +167,7 @@ def _pull(x, g, drop, a, depth, mean, deviation):
 
 
 @inline_sums
-def _project(s, share, nu, y, pull):
+def _project(s, share, nu, centred, pull):
     """Centre dJ/ds, remove its part along the centred scores, and turn it into the gradient of the
     loss.
     """
@@ -175,21 +175,21 @@ def _project(s, share, nu, y, pull):
     # In units of half the widest distance, so that neither squares nor the distance overflow.
     half_middle, half_width = 0.5 * s[n // 2], 0.5 * s[0] - 0.5 * s[n - 1]
     per_width = 1.0 / half_width if half_width > _NARROWEST else 0.0
-    mean_pull, mean_y = 0.0, 0.0
+    mean_pull, mean_centred = 0.0, 0.0
     for i in range(n):
-        y[i] = (0.5 * s[i] - half_middle) * per_width
+        centred[i] = (0.5 * s[i] - half_middle) * per_width
         mean_pull += pull[i] / n
-        mean_y += y[i] / n
+        mean_centred += centred[i] / n
     along, square = 0.0, 0.0
     for i in range(n):
-        y[i] -= mean_y
+        centred[i] -= mean_centred
         pull[i] = mean_pull - pull[i]
-        along += pull[i] * y[i]
-        square += y[i] * y[i]
+        along += pull[i] * centred[i]
+        square += centred[i] * centred[i]
     length = math.sqrt(square) + 0.5 * nu * per_width
     factor = share * along / (length * length) if square > 0.0 else 0.0
     for i in range(n):
-        pull[i] -= factor * y[i]
+        pull[i] -= factor * centred[i]
 
 
 def _constants(labels, gains, ptr, values):

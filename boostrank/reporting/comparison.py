@@ -361,8 +361,12 @@ class Comparison(Result):
             return block("comparison.html", name, **variables)
 
         sections = [PageSection(name, heading, render(name)) for name, heading in titles.items()]
-        more = {"drawn": drawn, "heading": render("heading"), "summary": render("summary")}
-        return page(f"{self.new} against {self.old}", sections, self.opening, **more)
+        page_variables = {
+            "drawn": drawn,
+            "heading": render("heading"),
+            "summary": render("summary"),
+        }
+        return page(f"{self.new} against {self.old}", sections, self.opening, **page_variables)
 
 
 @takes_dataset

@@ -169,7 +169,7 @@ MUTATIONS = [
         HINGE_SUMS,
     ),
     (EXP, "out[j] -= higher", "out[j] += higher", HINGE_SUMS),
-    (EXP, "grades - 1 - grade[j]", "grade[j]", HINGE_SUMS),
+    (EXP, "n_grades - 1 - grade[j]", "grade[j]", HINGE_SUMS),
     (HINGE, "FAR * (n - (last - first))", "FAR * (n - 1)", HINGE_SUMS),
     (SOFT, "- slope[i] * pair_weights[i])", "+ slope[i] * pair_weights[i])", EXPSUM),
     (SOFT, "alpha * alpha * abs(weighted_slopes[i])", "alpha * alpha * weighted_slopes[i]", EXPSUM),

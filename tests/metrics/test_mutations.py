@@ -25,10 +25,10 @@ SCORES = [1.0, 1.0, 1.0, 0.5, 0.2, 0.2, 0.1]
 CUTS = (1, 2, 3, 4, 5, None)
 
 SLIPS = [
-    ("dcg", "worth[i] * weights[i]", "worth[i] * weights[cutoff]"),
+    ("dcg", "worth[i] * weights[i]", "worth[i] * weights[next_cutoff]"),
     ("dcg", "worth[i] = mean", "worth[i] = -mean"),
     ("dcg", "mean /= end - pos", "mean /= end - pos + 1"),
-    ("dcg", "i + 1 == cutoffs[cutoff]", "i == cutoffs[cutoff]"),
+    ("dcg", "i + 1 == cutoffs[next_cutoff]", "i == cutoffs[next_cutoff]"),
     ("dcg", "range(pos + 1, end)", "range(pos, end)"),
     ("dcg", "pos = end\n", "pos += 1\n"),
     ("map", "hits + others + 1.0", "hits + others"),
@@ -37,7 +37,7 @@ SLIPS = [
     ("map", "(r - 1.0) / (n - 1)", "r / n"),
     ("map", "(i - pos) *", "(i - pos + 1) *"),
     ("map", "r / n * (", "("),
-    ("map", "i + 1 == cutoffs[cutoff]", "i == cutoffs[cutoff]"),
+    ("map", "i + 1 == cutoffs[next_cutoff]", "i == cutoffs[next_cutoff]"),
     ("mrr", "left = end - i", "left = end - pos"),
     ("mrr", "waiting -= worth[i]", "pass"),
     ("mrr", "waiting -= worth[i]", "waiting += worth[i]"),

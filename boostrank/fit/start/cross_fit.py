@@ -394,15 +394,15 @@ def _softmax_scale(scores: Float64Array, gains: Float64Array, queries: QueryInde
     total = np.repeat(np.add.reduceat(gains, starts), sizes)
     shares = np.divide(gains, total, out=np.zeros(gains.size), where=total > 0.0)
     shares = shares * np.repeat(queries.each_weight, sizes)
-    taught, target = np.add.reduceat(shares, starts), float(shares @ scores)
+    query_share, target = np.add.reduceat(shares, starts), float(shares @ scores)
     highest = np.maximum.reduceat(scores, starts)
     centred = scores - np.repeat(highest, sizes)
     if not np.any(centred):
         return 0.0
-    top = float(taught @ highest)
+    top = float(query_share @ highest)
 
     def loss(scale: float) -> float:
         sums = np.add.reduceat(np.exp(scale * centred), starts)
-        return float(taught @ np.log(sums)) + scale * (top - target)
+        return float(query_share @ np.log(sums)) + scale * (top - target)
 
     return float(minimize_scalar(loss, bounds=(0.0, _MOST_SCALE), method="bounded").x)
