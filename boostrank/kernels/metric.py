@@ -261,8 +261,8 @@ def rank_top(sort, scores, depth, order, keys, spare):
     if depth > n // _SORTED_WHOLE:
         sort(scores, order, spare[:n])
         return n
-    # Deal the documents to `depth` groups, without the last few if they are fewer than groups. The
-    # best score of each group reaches the least of these best scores, so at least `depth` scores do.
+    # Deal the documents to `depth` groups, without the last few if they are fewer than groups. At
+    # least `depth` scores, the best one of each group, reach the least of these.
     for i in range(depth):
         keys[i] = scores[i]
     for start in range(depth, n - depth + 1, depth):
