@@ -46,7 +46,7 @@ PATIENCE = 50
 _REACH = 10.0  # minimum of learning rate x rounds
 
 _RANDOM = {"extra_trees": True}
-_REG = {"train_discount": "linear"}
+_REG = {"train_discount": "linear"}  # seldom matters: it stops as a regression
 _AUTO, _LAMBDARANK = Member("auto"), Member("lambdarank", begins_linear=True)
 _REG_SHF = Member("reg-shf-sdcg", params=_REG, rounds=400)
 _REG_LINEAR = replace(_REG_SHF, begins_linear=True)
