@@ -16,7 +16,7 @@ from boostrank.data.arrays import default_feature_names
 from boostrank.data.feature_space import NUMBERED
 from boostrank.engines.served import ranklib
 from boostrank.engines.served.linear import LinearFile, read_weights
-from boostrank.engines.served.rules import NO_SCALES, SINGLE, Scale, Split, check_scale
+from boostrank.engines.served.rules import NO_SCALES, SINGLE, Rules, Scale, Split, check_scale
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
 from boostrank.records import from_json
@@ -52,11 +52,14 @@ def read_dump(document: Any) -> TreeFile:
 
 
 def read_roots(
-    roots: Sequence[Any], names: Sequence[str] = (), scales: Mapping[str, Scale] = NO_SCALES
+    roots: Sequence[Any],
+    names: Sequence[str] = (),
+    scales: Mapping[str, Scale] = NO_SCALES,
+    rules: Rules = RULES,
 ) -> TreeFile:
     """Read the trees of a dump. Without `names`, the features are those that occur."""
     return read_trees(
-        names or _names_of(roots), roots, parse=_parse_node, rules=RULES, scales=scales
+        names or _names_of(roots), roots, parse=_parse_node, rules=rules, scales=scales
     )
 
 
@@ -68,14 +71,10 @@ def _parse_node(columns: Mapping[str, int], node: Json) -> Split | float:
     refuse(
         node["missing"] not in child_ids or len(children) != 2, f"node {node['nodeid']} is no split"
     )
-    condition = float(node["split_condition"])
-    return Split(
-        columns[node["split"]],
-        condition,
-        missing_left,
-        children[child_ids[0]],
-        children[child_ids[1]],
-    )
+    condition = node["split_condition"]
+    refuse(isinstance(condition, list), f"{node['split']!r} has categories, which are not read")
+    left, right = children[child_ids[0]], children[child_ids[1]]
+    return Split(columns[node["split"]], float(condition), missing_left, left, right)
 
 
 def _names_of(roots: Sequence[Any]) -> Sequence[str]:
@@ -124,11 +123,14 @@ def read_upload(document: Any, names: Sequence[str] = ()) -> TreeFile | LinearFi
         weights = {str(name): float(weight) for name, weight in definition.items()}
         return read_weights(names or list(weights), weights, scales=scales)
     refuse(kind != "xgboost+json", f"its type model/{kind} cannot be read")
+    rules = RULES
     if isinstance(definition, dict):
+        if definition.get("missing_as_zero"):  # of OpenSearch
+            rules = replace(RULES, missing=0.0)
         objective = str(definition.get("objective", "reg:linear"))
         refuse(not objective.startswith(_SUMS), f"its scores are transformed by {objective}")
         definition = definition["splits"]
-    return read_roots(definition, names, scales)
+    return read_roots(definition, names, scales, rules)
 
 
 def _scales_of(normalizers: Json) -> dict[str, Scale]:
