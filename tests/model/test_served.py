@@ -420,6 +420,15 @@ PLAIN = {
         "aggregate_output": {"weighted_sum": {}},
     }
 }
+
+
+def test_missing_categories_go_right_as_in_lightgbm(tmp_path: Path) -> None:
+    (tmp_path / "model").write_bytes(lightgbm_of(decision_type="==", threshold="0||2"))
+    served, rows = RankingModel.load(tmp_path / "model"), np.array([[np.nan], [2.0], [1.0], [-1.0]])
+    assert served.predict(rows).tolist() == [2.0, 1.0, 2.0, 2.0]
+    assert served.booster.predict(rows).tolist() == [2.0, 1.0, 2.0, 2.0]
+
+
 BOMB = base64.b64encode(gzip.compress(b"[" * 10_000_000)).decode()
 HOSTILE: dict[str, Callable[[], bytes]] = {
     "a cycle": lambda: tree_of([node(0, 0, 1), leaf(1)]),
