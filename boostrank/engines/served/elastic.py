@@ -37,14 +37,13 @@ def _parse_node(columns: Mapping[str, int], position: tuple[Json, int]) -> Split
     refuse(feature < 0, f"split_feature {feature} is out of range")
     refuse(operator not in _OPERATORS, f"its decision_type {operator!r} cannot be read")
     column, threshold = columns[tree["feature_names"][feature]], float(node["threshold"])
-    sides = [(tree, node["left_child"]), (tree, node["right_child"])]
-    missing_left = bool(node.get("default_left", False))
+    left, right = (tree, node["left_child"]), (tree, node["right_child"])
+    missing_left = bool(node.get("default_left"))
     if operator in ("gt", "gte"):  # the other side of lte and lt
-        sides.reverse()
-        missing_left = not missing_left
+        left, right, missing_left = right, left, not missing_left
     if operator in ("lte", "gt"):  # below the next number
         threshold = math.nextafter(threshold, math.inf)
-    return Split(column, threshold, missing_left, *sides)
+    return Split(column, threshold, missing_left, left, right)
 
 
 def _definition_of(document: Json) -> Any:
