@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import math
 from abc import ABCMeta
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar
 
@@ -396,9 +397,10 @@ def from_json(text: str | bytes, *, once: bool = False) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> Record:
     members = dict(pairs)
     if len(members) != len(pairs):
+        ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
         raise ValueError(
-            "the JSON has an object with the same key twice, which readers would interpret"
-            " differently"
+            f"the JSON has an object with the same key twice, {name[:100]!r}, which readers would"
+            " interpret differently"
         )
     return members
 

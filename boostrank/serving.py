@@ -159,6 +159,7 @@ class Scorer:
                 qid, columns = None, _by_column(model.feature_names, rows)
             else:
                 request = msgspec.json.decode(body, type=ScoreRequest)
+                _refuse_repeated_keys(body, request)
                 qid, columns = _columns_of(model, request, answer)
         except msgspec.ValidationError as error:
             raise _refuse(str(error)) from None
@@ -179,6 +180,18 @@ def _predict(model: RankingModel, features: Float64Array, qid: Sequence[Any] | N
         return np.zeros(0)
     ids = None if model.scores_rows_alone else list(map(repr, qid or [0] * len(features)))
     return model.predict(features, threads=1, qid=ids)
+
+
+def _refuse_repeated_keys(body: bytes, request: ScoreRequest) -> None:
+    """Raise ValueError for an object with a key twice, of which msgspec keeps the last."""
+    fields = [request.rows, request.columns, request.qid, bytes(request.logged) or None]
+    objects = [row for row in request.rows or () if isinstance(row, dict)]
+    members = sum(part is not None for part in fields) + sum(
+        map(len, [*objects, request.columns or ()])
+    )
+    # With one colon per member, none can be repeated; otherwise look at each.
+    if body.count(b":") != members:
+        from_json(body, once=True)
 
 
 def _columns_of(

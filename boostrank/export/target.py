@@ -108,9 +108,9 @@ class TargetSpec:
         write: function that returns the file.
         proved_by: description of the scorer: "XGBoost", "reading the file by the rules of Solr
             9.2".
-        how: three lines of instructions, with the file's name (`{file}`), its path for a shell
-            (`{path}`) and for Python (`{literal}`), and the model's name for JSON in single quotes
-            of a shell (`{model}`).
+        how: three lines of instructions, with the file's name (`{file}`, in double quotes
+            `{quoted}`), its path for a shell (`{path}`) and for Python (`{literal}`), and the
+            model's name for JSON in single quotes of a shell (`{model}`).
         rules: number types of leaves, sums and scores, or all of the program's rules if there is a
             `parse`.
         read: function that takes the file and feature names and returns a scorer, if the program

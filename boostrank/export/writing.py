@@ -135,6 +135,7 @@ def how_to(target: TargetSpec, path: str | os.PathLike[str], name: str | None = 
     model_name = json.dumps(name or _name_of(path), ensure_ascii=False)[1:-1].replace("'", "'\\''")
     file_words = {
         "file": Path(path).name,
+        "quoted": json.dumps(Path(path).name, ensure_ascii=False),
         "path": shlex.quote(os.fspath(path)),
         "literal": repr(os.fspath(path)),
     }

@@ -38,14 +38,13 @@ class Card:
         ]
         dataset = {"name": card["tested_on"] or "test data", "type": "private"}
         evaluation = {"task": {"type": "text-ranking"}, "dataset": dataset, "metrics": metrics}
-        # JSON is YAML.
         header = {
             "license": card["license"] or "other",
             "library_name": "boostrank",
             "tags": ["learning-to-rank", card["backend"]],
             "model-index": [{"name": card["name"], "results": [evaluation]}],
         }
-        lines = [f"{name}: {json.dumps(value)}" for name, value in header.items()]
+        lines = [f"{name}: {_to_yaml(value)}" for name, value in header.items()]
         text = environment().get_template("card.md").render(card=card, header="\n".join(lines))
         return str(text)
 
@@ -61,6 +60,12 @@ class Card:
         if Path(path).suffix == ".md":
             text = self.to_markdown()
         write_atomically(path, text.encode("utf-8", "backslashreplace"))
+
+
+def _to_yaml(value: Any) -> str:
+    """Return JSON that is YAML too, where escapes of characters beyond 16 bits mean others."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else json.dumps(value)
 
 
 def check_ending(path: str | PathLike[str]) -> None:

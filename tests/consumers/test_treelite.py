@@ -1,4 +1,6 @@
-"""Model files in treelite and TL2cgen, which are installed with the extra `test` on Linux."""
+"""Model files in treelite and TL2cgen, which are installed with the extra `test` on Linux, and in
+nvForest, which needs gigabytes of CUDA's libraries: `pip install nvforest-cu12`.
+"""
 
 from __future__ import annotations
 
@@ -75,3 +77,19 @@ def test_compiled_trees_give_the_same_scores(kind: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(scores, expected)
     else:  # float32 leaves are summed in another order
         np.testing.assert_allclose(scores, expected, rtol=0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nvforest_gives_the_same_scores_on_the_cpu(kind: str, tmp_path: Path) -> None:
+    nvforest = pytest.importorskip("nvforest")
+    of, path = example(kind), tmp_path / "model"
+    path.write_bytes(of.model.to_bytes())
+    rows, form, precision = possible(of), "lightgbm", "double"
+    if of.served.engine == "xgboost":
+        rows, form, precision = rows.astype(np.float32), "xgboost_json", "single"
+    # It reads infinite and huge values of categories otherwise.
+    rows = rows[~(np.abs(rows[:, 4:]) > 1e10).any(axis=1) | (not kind.endswith("categories"))]
+    forest = nvforest.load_model(path, device="cpu", model_type=form, precision=precision)
+    scores = np.asarray(forest.predict(rows)).reshape(-1)
+    np.testing.assert_array_equal(scores, of.expected(rows))
+    assert np.unique(scores).size > 20

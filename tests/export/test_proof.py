@@ -328,6 +328,8 @@ def test_how_names_the_file_and_the_model() -> None:
         assert len(lines) == 3
         assert not any(word in line for word in ("{file}", "{model}", "{{") for line in lines)
         assert any("my model.json" in line or "my_model" in line for line in lines)
+    lines = how_to(TARGETS.get("vespa"), 'my "model".json')
+    assert any(r'xgboost("my \"model\".json")' in line for line in lines)
 
 
 def test_small_trees_first_leave_less_rounding() -> None:

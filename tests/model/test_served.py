@@ -108,6 +108,68 @@ def test_dumps_of_lightgbm_and_xgboost_score_as_their_models(tmp_path: Path) -> 
         np.testing.assert_allclose(served.predict(columns_of_model), expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("objective", ["rank:ndcg", "binary:logistic"])
+def test_a_saved_model_of_xgboost_is_scored_as_by_the_plugins(
+    objective: str, tmp_path: Path
+) -> None:
+    """Without its base_score, with the base weights of leaves."""
+    labels = np.arange(600) % 2
+    data = xgb.DMatrix(rows_of(600, 2), labels, feature_names=NAMES, feature_types=["float"] * 4)
+    data.set_group([20] * 30)
+    params = {"objective": objective, "max_depth": 3, "base_score": 0.25, "nthread": 1}
+    body = json.loads(xgb.train(params, data, 3).save_raw("json"))
+    for tree in body["learner"]["gradient_booster"]["model"]["trees"]:
+        tree["base_weights"] = [2.0 * weight for weight in tree["base_weights"]]
+    upload = {"type": "model/xgboost+json+raw", "definition": body}
+    path = tmp_path / "model"
+    path.write_text(json.dumps({"model": {"name": "m", "model": upload}}))
+    if objective != "rank:ndcg":
+        with pytest.raises(ModelError, match=objective):
+            RankingModel.load(path)
+        return
+    served, expected = RankingModel.load(path), elasticsearch.read(path.read_bytes(), NAMES)(ROWS)
+    assert served.feature_names == NAMES
+    np.testing.assert_array_equal(served.predict(ROWS), expected)
+
+
+OPERATORS = ("lt", "lte", "gt", "gte", None)
+
+
+def test_trees_of_other_clients_score_as_in_elasticsearch(tmp_path: Path) -> None:
+    """The operator of each split counts, which is `lte` by default; leaves are doubles."""
+    rng, trees = np.random.default_rng(4), []
+    for _ in range(40):
+        nodes: list[dict[str, Any]] = []
+        for number in range(3):  # one split after another
+            split = node(2 * number, 2 * number + 1, 2 * number + 2, decision_type=None)
+            split |= {"split_feature": int(rng.integers(4)), "decision_type": rng.choice(OPERATORS)}
+            split["threshold"] = float(rng.choice([0.0, 0.1, 0.5, ROWS[0, 0], rng.normal()]))
+            split["default_left"] = rng.choice([True, False, None])
+            split = {name: value for name, value in split.items() if value is not None}
+            nodes += [split, leaf(2 * number + 1, float(rng.normal()))]
+        trees.append([*nodes, leaf(6, 0.1)])
+    body = elastic.document(trees, NAMES)
+    body = body.replace(b'["a", "b", "c"]', json.dumps(NAMES).encode())
+    (tmp_path / "model").write_bytes(body)
+    served, rows = RankingModel.load(tmp_path / "model"), ROWS[:2000].copy()
+    rows[:100] = np.float32(0.1)
+    expected = elastic.read(body, NAMES)(rows.astype(np.float64))
+    np.testing.assert_array_equal(served.predict(rows), expected)
+    np.testing.assert_allclose(served.booster.predict(rows), expected, rtol=1e-6)
+
+
+def test_missing_values_are_zero_in_opensearch_if_the_definition_says_so(tmp_path: Path) -> None:
+    splits, scores = json.loads(xgboost_of(missing=2)), {}
+    for zero in (True, False):
+        definition = {"objective": "rank:ndcg", "missing_as_zero": zero, "splits": splits}
+        upload = {"type": "model/xgboost+json", "definition": definition}
+        (tmp_path / "model").write_text(json.dumps({"model": {"name": "m", "model": upload}}))
+        served = RankingModel.load(tmp_path / "model")
+        scores[zero] = served.predict(np.array([[np.nan]])).tolist()
+        assert served.booster.predict(np.array([[np.nan]])).tolist() == scores[zero]
+    assert scores == {True: [1.0], False: [2.0]}
+
+
 MART = """## LambdaMART
 ## No. of trees = 2
 ## Learning rate = 0.1
@@ -215,6 +277,30 @@ def test_linear_models_of_serving_programs_are_read(
     rows = np.array([[1.0, 7.0, 2.0], [np.nan, 1.0, -4.0]], np.float32)
     expected = [bias + 0.25 * (x - shift) / divisor - 0.5 * z for x, z in ((1.0, 2.0), (0.0, -4.0))]
     assert served.predict(rows).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda: {"responseHeader": {}, "models": [SOLR_LINEAR]},
+        lambda: [SOLR_LINEAR],
+        lambda: {"hits": {"total": 1, "hits": [UPLOAD]}},
+        lambda: {"count": 1, "trained_model_configs": [json.loads(tree_of([leaf(0)]))]},
+    ],
+)
+def test_the_only_model_in_an_answer_of_an_engine_is_read(answer: Any, tmp_path: Path) -> None:
+    path = tmp_path / "answer.json"
+    path.write_text(json.dumps(answer()))
+    assert RankingModel.load(path).n_features in (1, 3)
+    # It is not chosen among several.
+    twice = json.loads(path.read_text())
+    models = twice
+    for name in ("hits", "hits", "models", "trained_model_configs"):
+        models = models.get(name, models) if isinstance(models, dict) else models
+    models.append(models[0])
+    path.write_text(json.dumps(twice))
+    with pytest.raises(ModelError, match="2"):
+        RankingModel.load(path)
 
 
 @pytest.mark.parametrize("target", ["solr", "elasticsearch"])
@@ -327,6 +413,22 @@ def lightgbm_of(trees: int = 1, **changes: Any) -> bytes:
     return json.dumps({"feature_names": ["a"], "tree_info": [tree] * trees}).encode()
 
 
+PLAIN = {
+    "ensemble": {
+        "feature_names": ["a"],
+        "trained_models": [{"tree": {"feature_names": ["a"], "tree_structure": [leaf(0)]}}],
+        "aggregate_output": {"weighted_sum": {}},
+    }
+}
+
+
+def test_missing_categories_go_right_as_in_lightgbm(tmp_path: Path) -> None:
+    (tmp_path / "model").write_bytes(lightgbm_of(decision_type="==", threshold="0||2"))
+    served, rows = RankingModel.load(tmp_path / "model"), np.array([[np.nan], [2.0], [1.0], [-1.0]])
+    assert served.predict(rows).tolist() == [2.0, 1.0, 2.0, 2.0]
+    assert served.booster.predict(rows).tolist() == [2.0, 1.0, 2.0, 2.0]
+
+
 BOMB = base64.b64encode(gzip.compress(b"[" * 10_000_000)).decode()
 HOSTILE: dict[str, Callable[[], bytes]] = {
     "a cycle": lambda: tree_of([node(0, 0, 1), leaf(1)]),
@@ -338,6 +440,13 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "a threshold of NaN": lambda: tree_of(
         [node(0, 1, 2, threshold=float("nan")), leaf(1), leaf(2)]
     ),
+    "an operator": lambda: tree_of([node(0, 1, 2, decision_type="eq"), leaf(1), leaf(2)]),
+    "a leaf of classes": lambda: tree_of([leaf(0, [1.0, 2.0])]),
+    "a classification": lambda: tree_of([leaf(0)], target_type="classification"),
+    "features that are preprocessed": lambda: json.dumps(
+        {"definition": {"preprocessors": [{"one_hot_encoding": {}}], "trained_model": PLAIN}}
+    ).encode(),
+    "sets of categories": lambda: xgboost_of(split_condition=[1, 2]),
     "an infinite leaf": lambda: tree_of([leaf(0, float("inf"))]),
     "no trees": lambda: tree_of([leaf(0)], trained_models=[]),
     "votes": lambda: tree_of([leaf(0)], aggregate_output={"weighted_mode": {}}),

@@ -49,6 +49,19 @@ def test_a_card_holds_the_record_and_the_metrics(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["\N{GRINNING FACE} \u00fc.txt", "a\u2028b\x7f", "C:\\m'.txt"])
+def test_any_name_is_read_from_the_header(name: str) -> None:
+    data = make_ranking_data(queries=30, seed=1, mean_length=8).dataset
+    model = boostrank.train(PARAMS, data, 3)
+    report = boostrank.report(model, data, only=["verdict"], threads=1, name=name)
+    header = report.card(name).to_markdown().split("---\n")[1]
+    fields = yaml.safe_load(header)
+    assert (fields["license"], fields["model-index"][0]["name"]) == (
+        name,
+        report.card().content["name"],
+    )
+
+
 def test_a_card_needs_metrics_and_an_ending(tmp_path: Path) -> None:
     data = make_ranking_data(queries=30, seed=1, mean_length=8).dataset
     report = boostrank.report(boostrank.train(PARAMS, data, 3), data, only=["queries"], threads=1)

@@ -115,6 +115,28 @@ def test_garbage_has_a_status(app: Any, body: bytes, status: int) -> None:
     assert answer.json["error"]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"rows": [{"1": 1, "1": 2}]}',
+        b'{"rows": [], "rows": []}',
+        b'{"columns": {"1": [], "2": [], "1": []}}',
+        b'{"logged": [{"query": "q", "doc_id": "a", "1": 1, "1": 2}]}',
+        b'{"rows": [], "qid": ["a:b"], "rows": []}',
+    ],
+)
+def test_a_key_twice_is_refused(app: Any, body: bytes) -> None:
+    answer = post(app, body)
+    assert answer.status == 400
+    assert "twice" in answer.json["error"]
+
+
+def test_colons_in_text_are_no_keys(app: Any, rows: Any) -> None:
+    lists = as_json(rows)
+    answer = post(app, {"rows": lists, "qid": ['a": 1, "a'] * len(lists)})
+    assert answer.json["scores"] == post(app, {"rows": lists}).json["scores"]
+
+
 def test_a_long_name_is_not_sent_back(app: Any) -> None:
     answer = post(app, {"rows": [{"a" * 100_000: 1}]})
     assert answer.status == 422

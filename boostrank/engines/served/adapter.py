@@ -90,10 +90,12 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
         document = body.decode("utf-8", "replace")
         document = document[document.find("<ensemble") :] if document[:1] != "#" else document
     # Read it in the first format that recognises it.
+    models = _models_in(document)
     for title, recognises, read in FORMATS:
-        if document is not None and recognises(document):
+        if recognises(models[0]):
             try:
-                file: TreeFile | LinearFile = read(document)
+                refuse(len(models) > 1, f"one of {len(models)}: store one alone in the file")
+                file: TreeFile | LinearFile = read(models[0])
                 if isinstance(file, TreeFile):
                     refuse(~np.isfinite(file.forest.threshold), "a threshold is not finite")
                 return file
@@ -105,6 +107,15 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
                     reason = str(error)
                 raise ModelError(f"it is {title}, but {reason}") from None
     return None
+
+
+def _models_in(document: Any) -> list[Any]:
+    """Return the models in an engine's list, or the document alone."""
+    models = document
+    for name in ("hits", "hits", "models", "trained_model_configs"):
+        models = models.get(name, models) if isinstance(models, dict) else models
+    is_list = isinstance(models, list) and not search_plugins.recognises_dump(models)
+    return models if is_list and models else [document]
 
 
 def load(file: TreeFile | LinearFile) -> Booster:

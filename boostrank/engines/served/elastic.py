@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -16,12 +17,13 @@ from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
 from boostrank.records import from_json
 
-RULES = Rules(strict=True, leaves=np.float32, gives=np.float32)
-"""The rules of Elasticsearch's TreeInferenceModel."""
+RULES = Rules(strict=True, gives=np.float32)
+"""The rules of Elasticsearch's TreeInferenceModel, of splits by `lt`."""
 
 _MOST_BYTES = 2**28
 _SIDES = ("left_child", "right_child")
 _KEYS = ("compressed_definition", "definition")
+_OPERATORS = ("lt", "lte", "gt", "gte")
 
 
 def _parse_node(columns: Mapping[str, int], position: tuple[Json, int]) -> Split | float:
@@ -29,12 +31,19 @@ def _parse_node(columns: Mapping[str, int], position: tuple[Json, int]) -> Split
     tree, at = position
     node = tree["tree_structure"][at]
     if "leaf_value" in node and "threshold" not in node:
+        refuse(np.size(node["leaf_value"]) != 1, "a leaf has several values")
         return float(np.ravel(node["leaf_value"])[0])
-    feature = node["split_feature"]
+    feature, operator = node["split_feature"], str(node.get("decision_type", "lte"))
     refuse(feature < 0, f"split_feature {feature} is out of range")
-    column = columns[tree["feature_names"][feature]]
+    refuse(operator not in _OPERATORS, f"its decision_type {operator!r} cannot be read")
+    column, threshold = columns[tree["feature_names"][feature]], float(node["threshold"])
     left, right = (tree, node["left_child"]), (tree, node["right_child"])
-    return Split(column, float(node["threshold"]), bool(node["default_left"]), left, right)
+    missing_left = bool(node.get("default_left"))
+    if operator in ("gt", "gte"):  # the other side of lte and lt
+        left, right, missing_left = right, left, not missing_left
+    if operator in ("lte", "gt"):  # below the next number
+        threshold = math.nextafter(threshold, math.inf)
+    return Split(column, threshold, missing_left, left, right)
 
 
 def _definition_of(document: Json) -> Any:
@@ -53,27 +62,26 @@ def _definition_of(document: Json) -> Any:
 
 
 def recognises(document: Any) -> bool:
-    """Return whether JSON is a model of Elasticsearch, alone or as the engine returns it."""
-    return isinstance(document, dict) and (
-        any(key in document for key in _KEYS) or "trained_model_configs" in document
-    )
+    """Return whether JSON is a model of Elasticsearch."""
+    return isinstance(document, dict) and any(key in document for key in _KEYS)
 
 
 def read(document: Any) -> TreeFile:
     """Read an ensemble that is a sum of trees."""
-    configs = document.get("trained_model_configs")
-    if configs is not None:
-        refuse(len(configs) != 1, f"it has {len(configs)} models: store one of them")
-        document = configs[0]
-    ensemble = _definition_of(document)["trained_model"]["ensemble"]
+    definition = _definition_of(document)
+    ensemble = definition["trained_model"]["ensemble"]
+    refuse(bool(definition.get("preprocessors")), "it preprocesses features")
+    target = ensemble.get("target_type", "regression")
+    refuse(target != "regression", f"its target_type is {target!r}")
     refuse(list(ensemble["aggregate_output"]) != ["weighted_sum"], "its trees are not added up")
     trees = [model["tree"] for model in ensemble["trained_models"]]
+    names = ensemble.get("feature_names") or [n for tree in trees for n in tree["feature_names"]]
     for number, tree in enumerate(trees):
         _check_tree(number, tree)
     weights = ensemble["aggregate_output"]["weighted_sum"].get("weights")
     refuse(weights is not None and len(weights) != len(trees), "its weights do not fit its trees")
     return read_trees(
-        ensemble["feature_names"],
+        list(dict.fromkeys(names)),
         [(tree, 0) for tree in trees],
         parse=_parse_node,
         rules=RULES,

@@ -20,6 +20,7 @@ RULES = replace(SINGLE, slack=float(SLACK))
 """The rules of Solr, which adds a slack to each threshold."""
 
 _CLASS, _NORM = "org.apache.solr.ltr.model.", "org.apache.solr.ltr.norm."
+_KINDS = ("LinearModel", "MultipleAdditiveTreesModel")
 
 
 def recognises(document: Any) -> bool:
@@ -30,6 +31,7 @@ def recognises(document: Any) -> bool:
 def read(document: Any) -> TreeFile | LinearFile:
     """Read a model of trees or weights, in which missing values are 0 unless it says otherwise."""
     kind = str(document["class"]).removeprefix(_CLASS)
+    refuse(kind not in _KINDS, f"its class {kind} cannot be read")
     names = [str(feature["name"]) for feature in document["features"]]
     scales = {
         str(feature["name"]): _scale_of(feature["norm"])
@@ -40,7 +42,6 @@ def read(document: Any) -> TreeFile | LinearFile:
     params = document["params"]
     if kind == "LinearModel":
         return read_weights(names, params["weights"], scales=scales)
-    refuse(kind != "MultipleAdditiveTreesModel", f"its class {kind} cannot be read")
     trees = params["trees"]
     rules = replace(RULES, missing=0.0)
     if params.get("isNullSameAsZero") in (False, "false"):

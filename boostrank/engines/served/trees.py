@@ -104,16 +104,25 @@ def read_trees(
     """
     check_names(names)
     refuse(not roots, "it has no trees")
-    table = _Table(rules, partial(parse, {name: column for column, name in enumerate(names)}))
+    columns = _Columns({name: column for column, name in enumerate(names)})
+    table = _Table(rules, partial(parse, columns))
     for tree, (root, weight) in enumerate(zip(roots, weights or [1.0] * len(roots), strict=True)):
         try:
             table.add(tree, root, weight)
         except ModelError:
             raise
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ModelError(f"tree {tree} is damaged: {type(error).__name__} {error}") from None
+            lack = "a node has no " if isinstance(error, KeyError) else ""
+            raise ModelError(f"tree {tree} is damaged: {lack}{error}") from None
     scale = {names.index(name): scales[name] for name in scales if name in names}
     return TreeFile(tuple(names), table.forest(), rules, scale)
+
+
+class _Columns(dict[str, int]):
+    """The columns of the features that a file lists."""
+
+    def __missing__(self, name: str) -> int:
+        raise ModelError(f"a tree splits on {name!r}, which is not among its features")
 
 
 class _Table:

@@ -6,6 +6,9 @@ import base64
 import gzip
 import json
 import re
+from dataclasses import replace
+
+import numpy as np
 
 from boostrank.core.errors import warn_user
 from boostrank.core.types import Json
@@ -83,7 +86,7 @@ SPEC = TargetSpec(
     title="Elasticsearch 8.15 or later without a plugin",
     write=write,
     parse=lambda document, names: read(document),
-    rules=RULES,
+    rules=replace(RULES, leaves=np.float32),  # leaves are written so
     proved_by="reading the file by the rules of Elasticsearch's TreeInferenceModel",
     how="""\
 features: the queries of {path}; a document that one does not match lacks that feature, as NaN \

@@ -78,7 +78,7 @@ _TREES = TargetSpec(
     how="""\
 file:     {file}, whose name must end in .json, into models/ of the application package; then \
 `vespa deploy`
-profile:  first-phase {{ expression: xgboost("{file}") }}, or in second-phase or a function
+profile:  first-phase {{ expression: xgboost({quoted}) }}, or in second-phase or a function
 features: named as in the rank profile; absent values are missing for attribute() and 0 for \
 query()
 """,
