@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import ParameterError
 from boostrank.engines.base import Callback, StopTraining, beginning_at
+from boostrank.engines.engine_params import as_whole
 
 if TYPE_CHECKING:
     from boostrank.fit.checkpoint import Checkpoint
@@ -55,7 +56,8 @@ class EarlyStopping:
         min_delta: float = 0.0,
         ignore: tuple[str, ...] = (),
     ) -> None:
-        self.stopping_rounds, self.min_delta = stopping_rounds, min_delta
+        self.stopping_rounds = as_whole(stopping_rounds, "stopping_rounds", 1)
+        self.min_delta = min_delta
         self._metric, self._dataset, self._ignore = metric, dataset, ignore
         self.best_iteration: int | None = None
         self.best_score: list[Any] = []
@@ -65,6 +67,11 @@ class EarlyStopping:
         # A result is (data set, metric, value, whether higher is better).
         result = self._watched(env.evaluation_result_list or [])
         value = result[2] if result[3] else -result[2]
+        if value != value:
+            raise ParameterError(
+                f"early stopping needs numbers, but {result[0]}'s {result[1]} is NaN in round"
+                f" {env.iteration + 1}"
+            )
         if env.iteration == env.begin_iteration:  # a new training, such as the next fold
             self.best_iteration = None
         if self.best_iteration is None or value > self._best + self.min_delta:
@@ -156,8 +163,8 @@ class LogRounds:
     before_iteration = False
     order = 10
 
-    def __init__(self, period: int) -> None:
-        self._period = period
+    def __init__(self, period: Any) -> None:
+        self._period = as_whole(int(period) if isinstance(period, bool) else period, "verbose", -1)
 
     def __call__(self, env: Any) -> None:
         results = env.evaluation_result_list or []

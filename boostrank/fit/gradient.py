@@ -241,7 +241,8 @@ class RoundMetrics:
             if not all(map(_is_result, entries)):
                 raise ParameterError(
                     "feval must return (name, value, higher is better), or a list of these, not"
-                    f" {result!r}; with maximize=, (name, value) is enough"
+                    f" {result!r}; with maximize=, (name, value) is enough. Pass a function of one"
+                    " query, (labels, scores) -> number, as metric"
                 )
             results += entries
         names = [name for name, *_ in results]

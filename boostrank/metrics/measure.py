@@ -577,13 +577,14 @@ def _arguments_of(function: Function) -> int:
 
 
 def measures_a_query(function: Any) -> bool:
-    """Return whether a function of (labels, scores) returns a number, tried on a query of two
-    documents.
+    """Return whether a function of (labels, scores) returns a number, or one of (labels, scores,
+    sizes) a number per query, tried on a query of two documents.
     """
+    query = np.array([1.0, 0.0]), np.array([0.5, 0.25])
     try:
-        return callable(function) and isinstance(
-            function(np.array([1.0, 0.0]), np.array([0.5, 0.25])), Real
-        )
+        if callable(function) and _arguments_of(function) == 3:
+            return np.shape(function(*query, np.array([2]))) == (1,)
+        return callable(function) and isinstance(function(*query), Real)
     except Exception:  # a function of other arguments
         return False
 

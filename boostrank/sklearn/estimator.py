@@ -536,7 +536,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """
         if qid is not None or group is not None:
             return group
-        call = "fit(..., eval_qid=[ids])" if what == "eval_set" else f"{what}(X, y, qid=...)"
+        calls = {"eval_set": "fit(..., eval_qid=[ids])", "rank": "rank(X, qid=...)"}
+        call = calls.get(what, f"{what}(X, y, qid=...)")
         line = f"{call}, or a column {QID!r} of a frame"
         if self._knows_queries:
             raise DataError(
@@ -620,7 +621,7 @@ def _fit_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `fit` under boostrank's names."""
     left = dict(options)
     if period := left.pop("verbose", None):
-        left["callbacks"] = [*as_list(left.get("callbacks")), LogRounds(int(period))]
+        left["callbacks"] = [*as_list(left.get("callbacks")), LogRounds(period)]
     X, y = left.pop("eval_X", None), left.pop("eval_y", None)
     if (X is None) != (y is None):
         raise ParameterError("eval_X and eval_y must be given together")
