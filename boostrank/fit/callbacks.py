@@ -199,7 +199,14 @@ class OfXGBoost:
 
     def __call__(self, env: Any) -> None:
         self._history(env)
-        stops = self._callback.after_iteration(*self._arguments(env))
+        try:
+            stops = self._callback.after_iteration(*self._arguments(env))
+        except KeyError as error:
+            results = ", ".join(f"{r[0]}-{r[1]}" for r in env.evaluation_result_list or [])
+            raise ParameterError(
+                f"{type(self._callback).__name__} needs {error}, but the evaluation returned"
+                f" {results or 'nothing'}"
+            ) from error
         if stops or env.iteration == env.end_iteration - 1:
             self._callback.after_training(self._model)
             # XGBoost's early stopping leaves its best round in the booster.

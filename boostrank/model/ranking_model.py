@@ -338,7 +338,7 @@ class RankingModel:
         all_rounds = self._booster.rounds
         last_round = self._rounds(num_iteration)
         first_round = max(0, as_whole(start_iteration, "start_iteration", -(2**31)))
-        if first_round and first_round >= all_rounds:
+        if first_round > all_rounds:
             raise ParameterError(
                 f"start_iteration={start_iteration}: the model has only {all_rounds} rounds"
             )

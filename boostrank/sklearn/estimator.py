@@ -61,6 +61,7 @@ _PARAMETERS: dict[str, Any] = {
 _MOST_OF_ONE_QUERY = 1000
 _GENERATED = re.compile(r"(f|Column_)\d+")
 """Feature names that boostrank or LightGBM gives to columns of arrays."""
+_UNNAMED_SET = re.compile(r"training|valid_\d+")
 _SETS = "eval_set eval_qid eval_group eval_sample_weight".split()
 _FIT = (
     *_SETS,
@@ -375,8 +376,13 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return self.booster_
 
     def evals_result(self) -> Any:
-        """Return `evals_result_`, under XGBRanker's name."""
-        return self.evals_result_
+        """Return `evals_result_`, with XGBRanker's names of the sets unless `fit` had names:
+        `validation_0`, `validation_1`, ...
+        """
+        history = self.evals_result_
+        if not all(map(_UNNAMED_SET.fullmatch, history)):
+            return history
+        return {f"validation_{i}": metrics for i, metrics in enumerate(history.values())}
 
     def get_num_boosting_rounds(self) -> int:
         """Return the number of rounds to train, as in XGBRanker."""
