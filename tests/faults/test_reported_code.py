@@ -256,7 +256,7 @@ def test_report_16_models_are_saved_and_loaded(backend: str, rankers: Any, tmp_p
 def test_report_16_names_and_results() -> None:
     frame = pd.DataFrame(X, columns=list("abcd"))
     fitted = ranker(backend="xgboost").fit(frame, Y, qid=QID, eval_set=(frame, Y))
-    assert fitted.evals_result() == fitted.evals_result_
+    assert fitted.evals_result() == {"validation_0": fitted.evals_result_["training"]}
     assert fitted.get_booster().feature_names == list("abcd")
     with pytest.raises(ValueError, match="a, b, c, d"):  # names of columns are checked
         fitted.get_booster().predict(xgb.DMatrix(X))
@@ -514,3 +514,124 @@ def test_first_use_python_12_lazy_frames_are_split() -> None:
     frame = pl.DataFrame({"qid": QID, "a": X[:, 0]})
     (train, _), *_ = boostrank.QueryKFold(4).split(frame.lazy())
     assert train.size == 150
+
+
+@pytest.mark.parametrize("metric", [{"ndcg"}, frozenset({"ndcg"}), {"ndcg": 1}, np.array(["ndcg"])])
+def test_report_15_one_name_in_a_set_is_a_metric(metric: Any) -> None:
+    data = RankingDataset.from_arrays(X, Y, qid=QID)
+    model = boostrank.train(PLAIN | {"metric": metric, "eval_at": 5}, data, 2, [data])
+    assert [*model.evals_result["training"]] == ["ndcg@5"]
+
+
+@pytest.mark.parametrize("name", ["custom", "None", "na"])
+def test_report_15_only_own_metrics_are_measured(name: str) -> None:
+    data = RankingDataset.from_arrays(X, Y, qid=QID)
+    feval = lambda scores, dataset: ("own", 1.0, True)  # noqa: E731
+    model = boostrank.train(PLAIN | {"metric": name}, data, 2, [data], feval=feval)
+    assert model.evals_result == {"training": {"own": [1.0, 1.0]}}
+
+
+def test_report_15_no_objective_is_the_default() -> None:
+    data = RankingDataset.from_arrays(X, Y, qid=QID)
+    default = {"verbosity": -1, "num_threads": 1}
+    expected = boostrank.train(default, data, 2)
+    assert boostrank.train(default | {"objective": None}, data, 2).to_bytes() == expected.to_bytes()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"feval": "ndcg"},
+        {"feval": [3]},
+        {"evals_result": []},
+        {"verbose_eval": "yes"},
+        {"valid_names": [1]},
+        {"valid_names": 5},
+        {"quality": 3},
+    ],
+)
+def test_report_15_arguments_of_another_type_are_named(arguments: Any) -> None:
+    data = RankingDataset.from_arrays(X, Y, qid=QID)
+    name = next(iter(arguments)).replace("_eval", "")
+    with pytest.raises(InputError, match=rf"{name}\w*="):
+        boostrank.train(**{"params": PLAIN, "train_set": data, "valid_sets": [data]} | arguments)
+
+
+def test_report_15_a_callback_of_xgboost_names_the_results_that_exist() -> None:
+    class Pruning(xgb.callback.TrainingCallback):  # type: ignore[misc]
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            return evals_log["validation_0"] is None
+
+    with pytest.raises(InputError, match=r"'validation_0'.*valid_0-ndcg@10"):
+        stopped("xgboost", callbacks=[Pruning()])
+
+
+def test_report_16_results_have_the_names_of_xgbranker() -> None:
+    sets = [(X[VALID], Y[VALID]), (X[TRAIN], Y[TRAIN])]
+    watched: dict[str, Any] = {"eval_set": sets, "eval_qid": [QID[VALID], QID[TRAIN]]}
+    fitted = ranker().fit(X, Y, qid=QID, **watched)
+    assert [*fitted.evals_result()] == ["validation_0", "validation_1"]
+    assert fitted.evals_result()["validation_1"] == fitted.evals_result_["valid_1"]
+    named = ranker().fit(X, Y, qid=QID, **watched, eval_names=["late", "early"])
+    assert named.evals_result() == named.evals_result_
+
+
+@pytest.mark.parametrize("source", [b"tree", None, 3])
+def test_report_16_only_paths_are_loaded(source: Any) -> None:
+    for load in (RankingModel.load, ranker().load_model):
+        with pytest.raises(InputError, match="path"):
+            load(source)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"num_iteration": 1.5},
+        {"num_iteration": "best"},
+        {"start_iteration": "one"},
+        {"start_iteration": 99},
+        {"iteration_range": 2},
+    ],
+)
+def test_report_16_rounds_that_cannot_be_used_are_refused(rankers: Any, arguments: Any) -> None:
+    for model in (rankers["lightgbm"], rankers["lightgbm"].model_):
+        with pytest.raises(InputError, match=next(iter(arguments))):
+            model.predict(X, **arguments)
+
+
+def test_first_use_python_07_the_ranker_takes_a_function_of_all_queries() -> None:
+    def whole_lists(labels: Any, scores: Any, sizes: Any) -> Any:
+        return np.full(len(sizes), float(len(labels)))
+
+    watched: dict[str, Any] = {"eval_set": (X[VALID], Y[VALID]), "eval_qid": QID[VALID]}
+    fitted = ranker().fit(X, Y, qid=QID, **watched, eval_metric=whole_lists)
+    assert fitted.evals_result_["valid_0"] == {"whole_lists": [50.0] * 3}
+
+
+def test_first_use_python_07_a_function_of_a_query_as_feval_names_the_place() -> None:
+    data = RankingDataset.from_arrays(X, Y, qid=QID)
+    with pytest.raises(InputError, match="as metric"):
+        boostrank.train(PLAIN, data, 2, [data], feval=lambda labels, scores: 1.0)
+
+
+def test_first_use_python_07_nothing_stops_early_on_nan() -> None:
+    def undefined(scores: Any, dataset: Any) -> Any:
+        return "own", float("nan"), True
+
+    data = RankingDataset.from_arrays(X[TRAIN], Y[TRAIN], qid=QID[TRAIN])
+    valid = RankingDataset.from_arrays(X[VALID], Y[VALID], qid=QID[VALID])
+    params = PLAIN | {"metric": "none", "early_stopping_round": 2}
+    with pytest.raises(InputError, match=r"own.*NaN"):
+        boostrank.train(params, data, 5, [valid], feval=undefined)
+
+
+def test_first_use_python_09_the_remedy_of_a_method_has_its_arguments() -> None:
+    fitted = ranker().fit(X, Y, qid=QID)
+    with pytest.raises(InputError, match=r"rank\(X, qid="):
+        fitted.rank(X)
+
+
+def test_first_use_python_10_values_of_an_objective_are_short() -> None:
+    values = boostrank.objective_values("listnet", Y, X[:, 0], SIZES)
+    assert "200" in repr(values)
+    assert len(repr(values)) < 100
