@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -209,7 +209,8 @@ def name_sets(
     """Return pairs of validation sets and their names."""
     chosen: list[str] = []
     if names is not None:
-        chosen = [names] if isinstance(names, str) else as_list(names)
+        several = isinstance(names, Iterable) and not isinstance(names, str)
+        chosen = list(names) if several else [names]
         if not all(isinstance(name, str) for name in chosen):
             raise ParameterError(f"valid_names={names!r} must be texts")
     if len(chosen) > len(sets):

@@ -350,9 +350,10 @@ def metric_names(metric: Any, eval_at: Any) -> tuple[str | Metric, ...]:
     """
     if callable(metric) or isinstance(metric, Metric):
         metric = [metric]
-    # Several names in a set or a mapping have no order, which early stopping depends on.
-    has_order = not isinstance(metric, AbstractSet | Mapping) or len(metric) == 1
-    if not isinstance(metric, str | Iterable | None) or not has_order:
+    # Several names in a set have no order, which early stopping depends on.
+    has_order = not isinstance(metric, AbstractSet) or len(metric) < 2
+    is_list = isinstance(metric, str | Iterable | None) and not isinstance(metric, Mapping)
+    if not is_list or not has_order:
         raise ParameterError(
             f"metric={metric!r}: expected a name such as ndcg or ndcg@10, or a list of names"
         )

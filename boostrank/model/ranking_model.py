@@ -337,11 +337,8 @@ class RankingModel:
         # Find the rounds to use.
         all_rounds = self._booster.rounds
         last_round = self._rounds(num_iteration)
-        first_round = max(0, as_whole(start_iteration, "start_iteration", -(2**31)))
-        if first_round > all_rounds:
-            raise ParameterError(
-                f"start_iteration={start_iteration}: the model has only {all_rounds} rounds"
-            )
+        first_round = as_whole(start_iteration, "start_iteration", -(2**31))
+        first_round = min(max(0, first_round), all_rounds)
         if first_round:
             last_round = all_rounds
             if num_iteration is not None and num_iteration > 0:

@@ -516,7 +516,7 @@ def test_first_use_python_12_lazy_frames_are_split() -> None:
     assert train.size == 150
 
 
-@pytest.mark.parametrize("metric", [{"ndcg"}, frozenset({"ndcg"}), {"ndcg": 1}, np.array(["ndcg"])])
+@pytest.mark.parametrize("metric", [{"ndcg"}, frozenset({"ndcg"}), np.array(["ndcg"])])
 def test_report_15_one_name_in_a_set_is_a_metric(metric: Any) -> None:
     data = RankingDataset.from_arrays(X, Y, qid=QID)
     model = boostrank.train(PLAIN | {"metric": metric, "eval_at": 5}, data, 2, [data])
@@ -589,7 +589,6 @@ def test_report_16_only_paths_are_loaded(source: Any) -> None:
         {"num_iteration": 1.5},
         {"num_iteration": "best"},
         {"start_iteration": "one"},
-        {"start_iteration": 99},
         {"iteration_range": 2},
     ],
 )
