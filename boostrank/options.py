@@ -106,6 +106,7 @@ class Option:
             raise ParameterError(
                 f"{self.name}={value!r} is not known.{did_you_mean(value, self.choices)}"
             )
+        # Check the type, and the bounds of numbers.
         if self.kind.startswith("tuple") and not isinstance(value, Iterable):
             raise ParameterError(f"{self.name}={value!r} must be a list")
         if self.is_text and not isinstance(value, str | os.PathLike):

@@ -164,7 +164,9 @@ class LogRounds:
     order = 10
 
     def __init__(self, period: Any) -> None:
-        self._period = as_whole(int(period) if isinstance(period, bool) else period, "verbose", -1)
+        if isinstance(period, bool):
+            period = int(period)
+        self._period = as_whole(period, "verbose", -1)
 
     def __call__(self, env: Any) -> None:
         results = env.evaluation_result_list or []

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
+
+import numpy as np
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import ParamValues
@@ -209,8 +211,7 @@ def name_sets(
     """Return pairs of validation sets and their names."""
     chosen: list[str] = []
     if names is not None:
-        several = isinstance(names, Iterable) and not isinstance(names, str)
-        chosen = list(names) if several else [names]
+        chosen = [names] if isinstance(names, str) or not np.iterable(names) else list(names)
         if not all(isinstance(name, str) for name in chosen):
             raise ParameterError(f"valid_names={names!r} must be texts")
     if len(chosen) > len(sets):

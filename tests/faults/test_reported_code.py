@@ -487,6 +487,12 @@ def test_report_18_the_remedy_has_the_value() -> None:
         ranker(missing=0).fit(X, Y, qid=QID)
 
 
+def test_report_18_weights_of_features_have_a_remedy() -> None:
+    with pytest.raises(InputError, match="feature_contri"):
+        ranker(backend="xgboost", feature_weights=[1, 1, 1, 2]).fit(X, Y, qid=QID)
+    ranker(feature_contri=[1, 1, 1, 2]).fit(X, Y, qid=QID)
+
+
 def test_first_use_python_01_rows_of_json_name_the_remedy(rankers: Any) -> None:
     with pytest.raises(InputError, match="DataFrame"):
         rankers["lightgbm"].predict([{"a": 0.5, "b": None}])
