@@ -277,6 +277,9 @@ def _make_callbacks(
             raise ParameterError(
                 "early stopping needs a validation set other than the training set"
             )
+        copies = _copies_of_training(training)
+        if len(trained_on) < len(copies) < len(valid):
+            trained_on = copies
         metric, min_delta = training.headline, training.min_delta
         stopper = EarlyStopping(patience, metric=metric, min_delta=min_delta, ignore=trained_on)
 
@@ -290,6 +293,18 @@ def _make_callbacks(
         ]
         stopper = stopper and Gated(stopper, settled)
     return stopper, callbacks
+
+
+def _copies_of_training(training: Training) -> tuple[str, ...]:
+    """Return the names of validation sets with the rows of the training set, such as X[names]."""
+    train_set = training.train_set
+    return tuple(
+        name
+        for name, data in training.valid
+        if training.collective.is_alone
+        and np.array_equal(data.labels, train_set.labels)
+        and data.fingerprint == train_set.fingerprint
+    )
 
 
 # Provenance: the record in the sidecar, and the identity of a training.

@@ -117,8 +117,9 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             tree parameters, which have these names on either engine. `subsample` applies in every
             round, even on LightGBM without `subsample_freq`.
         min_child_samples: minimum number of documents in a leaf; LightGBM only.
-        early_stopping_rounds: patience on the first validation set, for `metric` (see
-            `boostrank.train`; the default is NDCG) at the largest cut-off in `eval_at`.
+        early_stopping_rounds: patience on the first validation set that is no copy of the training
+            set, for `metric` (see `boostrank.train`; the default is NDCG) at the largest cut-off in
+            `eval_at`.
         eval_at: cut-offs for metrics, of which `score` uses the largest. None means 1, 3, 5, 10.
         sort: whether to sort the rows by query (stably). Otherwise, each query's rows must be
             contiguous.

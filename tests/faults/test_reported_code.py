@@ -90,6 +90,23 @@ def test_report_02_weights_lists_and_frames() -> None:
     assert fitted.evals_result_["valid_1"]["ndcg@10"] == history(X, Y, eval_group=[PAIRS])
 
 
+@pytest.mark.parametrize("backend", ENGINES)
+def test_report_02_early_stopping_watches_no_copy_of_the_training_set(backend: str) -> None:
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    ids = {"eval_qid": [QID[TRAIN], QID[VALID]], "eval_names": ["train", "valid"]}
+    sets = [(frame[TRAIN], Y[TRAIN]), (frame[VALID], Y[VALID])]
+    early = {"backend": backend, "n_estimators": 40, "early_stopping_rounds": 2}
+    fitted = ranker(**early).fit(frame[TRAIN], Y[TRAIN], qid=QID[TRAIN], eval_set=sets, **ids)
+    alone = ranker(**early).fit(
+        frame[TRAIN], Y[TRAIN], qid=QID[TRAIN], eval_set=sets[1:], eval_qid=[QID[VALID]]
+    )
+    assert fitted.best_iteration_ == alone.best_iteration_ < 40
+    only = ranker(**early).fit(
+        frame[TRAIN], Y[TRAIN], qid=QID[TRAIN], eval_set=sets[:1], eval_qid=[QID[TRAIN]]
+    )
+    assert only.best_iteration_ > alone.best_iteration_
+
+
 def test_report_02_sets_of_lightgbm_on_the_same_arrays() -> None:
     train = lgb.Dataset(X, Y, group=SIZES, free_raw_data=False)
     model = boostrank.train(PLAIN, train, 3, [train, train.create_valid(X, Y, group=PAIRS)])

@@ -445,6 +445,12 @@ def test_first_use_python_06_one_query_has_no_interval(data: RankingDataset) -> 
             boostrank.compare(*rankers, query, fail_if=f"{end}(ndcg@10) < -0.01")
 
 
+def test_first_use_python_11_one_section_may_be_text(data: RankingDataset) -> None:
+    model = boostrank.train({"objective": "listnet", "verbosity": -1}, data, 2)
+    by_name = boostrank.report(model, data, "ndcg@5", only="verdict")
+    assert [*by_name.results] == ["verdict"]
+
+
 @pytest.mark.parametrize("segments", [3, np.zeros(60), [1, 2]])
 def test_first_use_python_11_segments_of_another_type_are_named(
     data: RankingDataset, segments: Any
