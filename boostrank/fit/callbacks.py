@@ -26,9 +26,9 @@ class EarlyStopping:
     Args:
         stopping_rounds: number of rounds without improvement after which training stops.
         metric: name of the metric as logged, such as "ndcg@10"; None for the first metric.
-        dataset: name of the validation set; None for the first data set that is not in `ignore`.
+        dataset: name of the validation set; None for the first data set that is neither the
+            training set nor, if there are others, a copy of it.
         min_delta: change that an improvement must exceed.
-        ignore: names of the data sets that are used for training.
 
     Example:
         >>> import boostrank
@@ -54,11 +54,11 @@ class EarlyStopping:
         metric: str | None = None,
         dataset: str | None = None,
         min_delta: float = 0.0,
-        ignore: tuple[str, ...] = (),
     ) -> None:
         self.stopping_rounds = as_whole(stopping_rounds, "stopping_rounds", 1)
         self.min_delta = min_delta
-        self._metric, self._dataset, self._ignore = metric, dataset, ignore
+        self._metric, self._dataset = metric, dataset
+        self.ignored: Sequence[str] = ()  # data sets of the training
         self.best_iteration: int | None = None
         self.best_score: list[Any] = []
         self._best = 0.0
@@ -87,7 +87,7 @@ class EarlyStopping:
         """
         for result in results:
             considered = (
-                result[0] == self._dataset if self._dataset else result[0] not in self._ignore
+                result[0] == self._dataset if self._dataset else result[0] not in self.ignored
             )
             if considered and self._metric in (None, result[1]):
                 return result

@@ -107,6 +107,20 @@ def test_report_02_early_stopping_watches_no_copy_of_the_training_set(backend: s
     assert only.best_iteration_ > alone.best_iteration_
 
 
+@pytest.mark.parametrize("backend", ENGINES)
+def test_report_02_a_callback_watches_no_training_set(backend: str) -> None:
+    train = RankingDataset.from_arrays(X[TRAIN], Y[TRAIN], qid=QID[TRAIN])
+    valid = RankingDataset.from_arrays(X[VALID], Y[VALID], qid=QID[VALID])
+    rounds = []
+    for sets in ([valid], [train, valid]):
+        callback = boostrank.EarlyStopping(2, metric="ndcg@10")
+        model = boostrank.train(PLAIN, train, 40, sets, backend=backend, callbacks=[callback])
+        rounds.append(model.best_iteration)
+    assert rounds[0] == rounds[1] < 40
+    with pytest.raises(InputError, match="early stopping"):
+        boostrank.train(PLAIN, train, 5, [train], callbacks=[boostrank.EarlyStopping(2)])
+
+
 def test_report_02_sets_of_lightgbm_on_the_same_arrays() -> None:
     train = lgb.Dataset(X, Y, group=SIZES, free_raw_data=False)
     model = boostrank.train(PLAIN, train, 3, [train, train.create_valid(X, Y, group=PAIRS)])
