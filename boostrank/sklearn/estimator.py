@@ -624,6 +624,10 @@ def _list_of_one(values: Any) -> Any:
 # Arguments of LGBMRanker and XGBRanker.
 
 
+def _is_two_dimensional(rows: Any) -> bool:
+    return hasattr(type(rows), "columns") or len(getattr(rows, "shape", ())) == 2
+
+
 def _fit_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `fit` under boostrank's names."""
     left = dict(options)
@@ -633,7 +637,7 @@ def _fit_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     if (X is None) != (y is None):
         raise ParameterError("eval_X and eval_y must be given together")
     if X is not None:
-        tables = isinstance(X, list) and all(len(getattr(table, "shape", ())) == 2 for table in X)
+        tables = isinstance(X, list) and all(map(_is_two_dimensional, X))
         several = isinstance(X, tuple) or tables
         if several and (not isinstance(y, list | tuple) or len(X) != len(y)):
             raise ParameterError(f"eval_X has {len(X)} sets: eval_y must list the labels of each")

@@ -553,6 +553,14 @@ def test_first_use_python_12_lazy_frames_are_split() -> None:
     assert train.size == 150
 
 
+def test_first_use_python_12_lazy_frames_are_listed_as_eval_X() -> None:
+    frame = pl.DataFrame(X, schema=list("abcd")).lazy()
+    watched: dict[str, Any] = {"eval_y": [Y[VALID]], "eval_qid": [QID[VALID]]}
+    fitted = ranker().fit(frame, Y, qid=QID, eval_X=[frame[VALID]], **watched)
+    expected = ranker().fit(X, Y, qid=QID, eval_X=[X[VALID]], **watched)
+    assert fitted.evals_result_ == expected.evals_result_
+
+
 @pytest.mark.parametrize("metric", [{"ndcg"}, frozenset({"ndcg"}), np.array(["ndcg"])])
 def test_report_15_one_name_in_a_set_is_a_metric(metric: Any) -> None:
     data = RankingDataset.from_arrays(X, Y, qid=QID)
