@@ -652,6 +652,13 @@ def test_first_use_python_07_the_ranker_takes_a_function_of_all_queries() -> Non
     assert fitted.evals_result_["valid_0"] == {"whole_lists": [50.0] * 3}
 
 
+@pytest.mark.parametrize("value", [True, np.bool_(True), np.float32(1), np.array(1)])
+def test_first_use_python_07_a_function_may_return_any_number(value: Any) -> None:
+    watched: dict[str, Any] = {"eval_set": (X[VALID], Y[VALID]), "eval_qid": QID[VALID]}
+    fitted = ranker(metric=lambda labels, scores: value).fit(X, Y, qid=QID, **watched)
+    assert fitted.evals_result_["valid_0"]["lambda"] == [1.0] * 3
+
+
 def test_first_use_python_07_a_function_of_a_query_as_feval_names_the_place() -> None:
     data = RankingDataset.from_arrays(X, Y, qid=QID)
     with pytest.raises(InputError, match="as metric"):
