@@ -284,6 +284,16 @@ def test_report_16_models_are_saved_and_loaded(backend: str, rankers: Any, tmp_p
         fitted.save_model(tmp_path / "model.ubj")
 
 
+@pytest.mark.parametrize("values", [[0, 10, 20], [0.5, 1.5, 2.5], ["x", "y", "z"]])
+def test_report_16_a_ranker_of_lightgbm_keeps_its_categories(values: Any) -> None:
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame["kind"] = pd.Categorical(np.array(values)[Y % 3])
+    theirs = lgb.LGBMRanker(n_estimators=3, min_child_samples=5, verbose=-1, n_jobs=1)
+    scores = theirs.fit(frame, Y, group=SIZES).predict(frame)
+    turned = frame.assign(kind=frame["kind"].cat.reorder_categories(values[::-1]))
+    np.testing.assert_array_equal(RankingModel(theirs.booster_).predict(turned), scores)
+
+
 def test_report_16_names_and_results() -> None:
     frame = pd.DataFrame(X, columns=list("abcd"))
     fitted = ranker(backend="xgboost").fit(frame, Y, qid=QID, eval_set=(frame, Y))
