@@ -175,7 +175,8 @@ def by_arguments(function: Any, labels_of: LabelsOf, what: str) -> Any:
         labels, queries = labels_of(dataset)
         weights = None if queries.weights is None else np.repeat(queries.weights, queries.sizes)
         by_name = {"weight": weights, "group": queries.sizes}
-        return function(labels, scores, *[by_name[name] for name in more])
+        # The function may change its arrays.
+        return function(labels.copy(), scores, *[by_name[name] for name in more])
 
     return called
 

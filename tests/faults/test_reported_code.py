@@ -393,6 +393,19 @@ def test_first_use_python_03_objectives_by_number_of_arguments(backend: str) -> 
         ranker(objective=lambda p: p, backend=backend).fit(X, Y, qid=QID)
 
 
+@pytest.mark.parametrize("backend", ENGINES)
+def test_first_use_python_03_an_objective_may_change_its_arrays(backend: str) -> None:
+    def in_place(labels: Any, scores: Any) -> Any:
+        labels -= scores
+        return -labels, np.ones_like(scores)
+
+    losses = [in_place, lambda labels, scores: (scores - labels, np.ones_like(scores))]
+    first, second = [
+        ranker(objective=loss, backend=backend).fit(X, Y, qid=QID).predict(X) for loss in losses
+    ]
+    np.testing.assert_array_equal(first, second)
+
+
 def test_first_use_python_03_train_takes_scores_and_the_data_set() -> None:
     data = RankingDataset.from_arrays(X, Y, qid=QID)
     loss = lambda p, d, k=2: (k * (p - d.get_label()), np.full_like(p, k))  # noqa: E731
