@@ -17,6 +17,7 @@ import inspect
 import io
 import math
 import numbers
+import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ class Option:
     help: str  # sentences for users
     name: str = ""
     kind: str = ""  # type without `None`: "int", "bool", "tuple[str, ...]"
+    is_text: bool = False  # whether the type is text, not an unchecked one that text also has
     default: Any = None
     group: str = ""  # heading in `--help`
     choices: tuple[str, ...] = ()
@@ -104,6 +106,11 @@ class Option:
             raise ParameterError(
                 f"{self.name}={value!r} is not known.{did_you_mean(value, self.choices)}"
             )
+        # Check the type, and the bounds of numbers.
+        if self.kind.startswith("tuple") and not isinstance(value, Iterable):
+            raise ParameterError(f"{self.name}={value!r} must be a list")
+        if self.is_text and not isinstance(value, str | os.PathLike):
+            raise ParameterError(f"{self.name}={value!r} must be text")
         if self.kind not in ("int", "float"):
             return
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
@@ -177,6 +184,7 @@ def _collect_options(struct: type[Any]) -> dict[str, Option]:
                 option,
                 name=name,
                 kind=option.kind or plain_kind,
+                is_text=kind.removesuffix(" | None") == "str",
                 default=default,
                 group=option.group or vars(base)["GROUP"],
                 required=option.required or (default is None and not has_none),

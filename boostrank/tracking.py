@@ -273,12 +273,15 @@ def logged_arguments(run_id: str) -> dict[str, Any]:
 
 
 def mlflow_metrics(
-    *metrics: Metric | str, group: str = _QID, conventions: Conventions | str = "default"
+    *metrics: Metric | str | Callable[..., Any],
+    group: str = _QID,
+    conventions: Conventions | str = "default",
 ) -> list[Any]:
     """Return metrics, means over queries, for `mlflow.models.evaluate(..., extra_metrics=...)`.
 
     Args:
-        metrics: metrics as in `boostrank.metrics.evaluate`; "ndcg@10" is named "ndcg_at_10".
+        metrics: metrics or functions as in `boostrank.metrics.evaluate`; "ndcg@10" is named
+            "ndcg_at_10".
         group: column of the evaluated data with the query ids.
         conventions: as in `boostrank.metrics.evaluate`.
 
@@ -295,21 +298,24 @@ def mlflow_metrics(
     kind = inspect.Parameter.POSITIONAL_ONLY
     columns = [inspect.Parameter(name, kind) for name in ("predictions", "targets", group)]
 
-    def metric_of(name: str) -> Any:
+    def metric_of(metric: Metric, name: str) -> Any:
+        measured = metric if metric.function else Metric.parse(name)
+
         def measure(scores: Any, labels: Any, ids: Any) -> float:
             ids = checked_ids(ids)
             order = np.argsort(query_numbers(ids), kind="stable")
             queries = QueryIndex.from_ids(ids[order])
             # MLflow first tries one row, which may lack a relevant document
-            bound = BoundMetrics(name, np.asarray(labels)[order], queries, rules, partial=True)
+            bound = BoundMetrics(measured, np.asarray(labels)[order], queries, rules, partial=True)
             ordered = np.asarray(scores)[order]
             included = np.isfinite(bound.per_query(ordered)[name])
             return bound.values(ordered)[name] if included.any() else math.nan
 
         measure.__signature__ = inspect.Signature(columns)  # type: ignore[attr-defined]
-        return make_metric(eval_fn=measure, greater_is_better=True, name=_mlflow_name(name))
+        is_better = {"greater_is_better": metric.higher_is_better}
+        return make_metric(eval_fn=measure, name=_mlflow_name(name), **is_better)
 
-    return [metric_of(name) for metric in Metric.all_of(metrics) for name in metric.names]
+    return [metric_of(metric, name) for metric in Metric.all_of(metrics) for name in metric.names]
 
 
 def log_model(model: Any, name: str = "model", **options: Any) -> Any:

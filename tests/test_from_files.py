@@ -158,7 +158,7 @@ def test_a_gain_may_be_a_word_or_a_table(folder: Path, gain: Any) -> None:
     assert model.info.gain is None
 
 
-@pytest.mark.parametrize("name", ["train", "valid", "params", "init_model"])
+@pytest.mark.parametrize("name", ["train", "valid", "params", "init_model", "metrics", "quality"])
 def test_arguments_of_another_type_are_refused_by_name(folder: Path, name: str) -> None:
     options = {"train": folder / "train.txt", "quality": "plain", name: 3}
     with pytest.raises(ParameterError, match=f"{name}="):

@@ -39,10 +39,13 @@ def bootstrap_intervals(
     is mean -+ 1.96 standard errors of the weighted mean.
 
     Args:
-        values: float64[Q, m], finite, Q >= 1. All columns share the same resamples.
+        values: float64[Q, m], finite, Q >= 1. All columns share the same resamples. A single query
+            has no interval: NaN.
         weights: float64[Q], positive.
     """
     count = values.shape[0]
+    if count < 2:  # the variance is unknown
+        return np.full((2, values.shape[1]), np.nan)  # type: ignore[return-value]
     if count > _NORMAL_FROM:
         share = weights / weights.sum()
         mean = share @ values

@@ -67,6 +67,8 @@ def as_numbers(values: Any, what: str) -> Float64Array:
             f"{what} must be numbers in a flat list, not lists of several lengths"
         ) from None
     check_real(array, what)
+    if array.size not in (*array.shape, 1):  # not even a matrix of one row or column
+        raise DataError(f"{what} must be one per row, not of shape {array.shape}")
     try:
         return with_nan(masked_as_missing(array)).astype(np.float64, copy=False).reshape(-1)
     except (TypeError, ValueError, OverflowError) as error:

@@ -85,6 +85,8 @@ def read_frame(
     used_columns = {*column_of_role.values(), *dropped}
     table = without_index(table, {*used_columns, *features})
     table = table[:, [i for i, name in enumerate(names_of(table)) if name not in used_columns]]
+    if not table.columns:
+        raise DataError("the data frame has no features: all columns are labels, ids or dropped")
     say_role_columns(names_of(table))
     return table, columns
 

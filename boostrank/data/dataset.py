@@ -42,7 +42,7 @@ from boostrank.data.arrays import (
 )
 from boostrank.data.categories import Categories, coding_of, say_no_codes, to_record
 from boostrank.data.engine_data import content_of
-from boostrank.data.feature_space import NUMBERED, FeatureSpace, unnamed
+from boostrank.data.feature_space import NUMBERED, FeatureSpace, space_of, unnamed
 from boostrank.data.roles import DEFAULTS
 from boostrank.data.rows import (
     Rows,
@@ -278,7 +278,7 @@ class RankingDataset:
         from boostrank.data import frames
 
         table = frames.as_table(frame, qid)
-        space = like.feature_space if isinstance(like, RankingDataset) else like
+        space = space_of(like)
         # Columns that are named as features are no index of a pandas frame.
         named_columns = categorical_feature if isinstance(categorical_feature, list | tuple) else ()
         feature_names: Sequence[str] = [name for name in named_columns if isinstance(name, str)]

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from boostrank.core.errors import ParameterError
+
 NUMBERED = re.compile(r"f\d+")
 """Generated feature names."""
 
@@ -37,6 +39,16 @@ class FeatureSpace:
 
     def __repr__(self) -> str:
         return f"FeatureSpace({self.n_features:,} features, {len(self.categories):,} categorical)"
+
+
+def space_of(like: Any) -> FeatureSpace | None:
+    """Return the features of training data, given these data or already their features."""
+    space = getattr(like, "feature_space", like)
+    if not isinstance(space, FeatureSpace | None):
+        raise ParameterError(
+            f"like=<{type(like).__name__}>: pass the training data or their feature_space"
+        )
+    return space
 
 
 def misfit(missing: Sequence[str], additional: Sequence[str], remedy: str = "") -> str:

@@ -46,9 +46,11 @@ _UNORDERED = {
     "pyspark[connect]": "toPandas",
 }
 """Libraries whose lazy tables have no row order, and the method that collects a table."""
+_ONE_COLUMN = "features must be a two-dimensional table, not a single column"
 _OF_CATEGORIES = (nw.Categorical, nw.Enum)
 _OF_TIME = (nw.Date, nw.Datetime, nw.Duration, nw.Time)
 _OF_SEVERAL = (nw.Struct, nw.List, nw.Array)
+_SEVERAL = "column {!r} contains {}, not numbers; extract one value, or drop the column"
 
 
 def as_frame(X: Any, *, whole: bool = False) -> Any:
@@ -80,7 +82,7 @@ def as_frame(X: Any, *, whole: bool = False) -> Any:
             )
         return frame.collect()
     if isinstance(frame, nw.Series):
-        raise DataError("features must be a two-dimensional table, not a single column")
+        raise DataError(_ONE_COLUMN)
     if isinstance(frame, nw.DataFrame):
         return frame
     # Other libraries need an Arrow stream.
@@ -92,7 +94,10 @@ def as_frame(X: Any, *, whole: bool = False) -> Any:
         raise DataError(
             f"a table of type {type(X).__name__} needs pyarrow, which is not installed"
         ) from None
-    return nw.from_native(pyarrow.table(X))
+    try:
+        return nw.from_native(pyarrow.table(X))
+    except pyarrow.ArrowInvalid:
+        raise DataError(_ONE_COLUMN) from None
 
 
 def with_query_level(frame: Any, qid: str | None = None) -> Any:
@@ -309,6 +314,8 @@ def _numbers_of_objects(values: Array, name: str, trained_on: str | None) -> Flo
                 numbers[row] = float(value)
         except (TypeError, ValueError, OverflowError):
             description = f"{repr(value)[:40]} ({type(value).__name__})"
+            if isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray):
+                raise DataError(_SEVERAL.format(name, description)) from None
             raise DataError(_not_a_number(name, description, None, trained_on)) from None
     return numbers
 
@@ -412,10 +419,7 @@ def ids_of(frame: Any, name: str) -> Array:
 def _check_one_value(series: Any, dtype: Any) -> None:
     """Refuse a column with several values per row."""
     if isinstance(dtype, _OF_SEVERAL):
-        raise DataError(
-            f"column {series.name!r} contains {dtype}, not numbers; extract one value, or drop the"
-            " column"
-        )
+        raise DataError(_SEVERAL.format(series.name, dtype))
 
 
 def _with_none(series: Any, values: Array) -> Array:

@@ -41,8 +41,8 @@ def usual_column(
     columns = next(filter(None, tiers), [])
     if len(columns) > 1 and role != "id":
         raise DataError(
-            f"the columns {' and '.join(map(repr, columns))} are candidates; choose one with "
-            f"--{role}, or drop the other"
+            f"the columns {' and '.join(map(repr, columns))} are candidates; choose one "
+            f"(--{role}, or {role}= in Python), or drop the other"
         )
     return columns[0] if columns else None
 

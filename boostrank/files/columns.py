@@ -129,7 +129,7 @@ def _without(role: str, header: Header) -> DataError:
     """Return the error for a table without a label or query id column."""
     usual = " or ".join(chain(*DEFAULTS[role]))
     return DataError(
-        f"no column is called {usual}; pass its name, --{role} COLUMN; there are"
+        f"no column is called {usual}; pass its name, --{role} COLUMN or {role}=; there are"
         f" {quoted(header, 12)}"
     )
 

@@ -25,7 +25,7 @@ from boostrank.core.params import Registry
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.categories import Categories, Coding
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.feature_space import NUMBERED, FeatureSpace, misfit
+from boostrank.data.feature_space import NUMBERED, FeatureSpace, misfit, space_of
 from boostrank.data.roles import DEFAULTS
 from boostrank.files.blocks import LINES, Block, UnreadableLine
 from boostrank.files.names import numbered_names
@@ -79,7 +79,7 @@ class Reading(ReadOptions):
     @cached_property
     def space(self) -> FeatureSpace | None:
         """The features of the training data; None if there are no training data."""
-        return self.like.feature_space if isinstance(self.like, RankingDataset) else self.like
+        return space_of(self.like)
 
     @cached_property
     def training_qids(self) -> frozenset[Any]:

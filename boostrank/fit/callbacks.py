@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import ParameterError
 from boostrank.engines.base import Callback, StopTraining, beginning_at
+from boostrank.engines.engine_params import as_whole
 
 if TYPE_CHECKING:
     from boostrank.fit.checkpoint import Checkpoint
@@ -25,9 +26,9 @@ class EarlyStopping:
     Args:
         stopping_rounds: number of rounds without improvement after which training stops.
         metric: name of the metric as logged, such as "ndcg@10"; None for the first metric.
-        dataset: name of the validation set; None for the first data set that is not in `ignore`.
+        dataset: name of the validation set; None for the first data set that is neither the
+            training set nor, if there are others, a copy of it.
         min_delta: change that an improvement must exceed.
-        ignore: names of the data sets that are used for training.
 
     Example:
         >>> import boostrank
@@ -53,10 +54,11 @@ class EarlyStopping:
         metric: str | None = None,
         dataset: str | None = None,
         min_delta: float = 0.0,
-        ignore: tuple[str, ...] = (),
     ) -> None:
-        self.stopping_rounds, self.min_delta = stopping_rounds, min_delta
-        self._metric, self._dataset, self._ignore = metric, dataset, ignore
+        self.stopping_rounds = as_whole(stopping_rounds, "stopping_rounds", 1)
+        self.min_delta = min_delta
+        self._metric, self._dataset = metric, dataset
+        self.ignored: Sequence[str] = ()  # data sets of the training
         self.best_iteration: int | None = None
         self.best_score: list[Any] = []
         self._best = 0.0
@@ -65,6 +67,11 @@ class EarlyStopping:
         # A result is (data set, metric, value, whether higher is better).
         result = self._watched(env.evaluation_result_list or [])
         value = result[2] if result[3] else -result[2]
+        if value != value:
+            raise ParameterError(
+                f"early stopping needs numbers, but {result[0]}'s {result[1]} is NaN in round"
+                f" {env.iteration + 1}"
+            )
         if env.iteration == env.begin_iteration:  # a new training, such as the next fold
             self.best_iteration = None
         if self.best_iteration is None or value > self._best + self.min_delta:
@@ -80,7 +87,7 @@ class EarlyStopping:
         """
         for result in results:
             considered = (
-                result[0] == self._dataset if self._dataset else result[0] not in self._ignore
+                result[0] == self._dataset if self._dataset else result[0] not in self.ignored
             )
             if considered and self._metric in (None, result[1]):
                 return result
@@ -156,8 +163,10 @@ class LogRounds:
     before_iteration = False
     order = 10
 
-    def __init__(self, period: int) -> None:
-        self._period = period
+    def __init__(self, period: Any) -> None:
+        if isinstance(period, bool):
+            period = int(period)
+        self._period = as_whole(period, "verbose", -1)
 
     def __call__(self, env: Any) -> None:
         results = env.evaluation_result_list or []
@@ -192,7 +201,14 @@ class OfXGBoost:
 
     def __call__(self, env: Any) -> None:
         self._history(env)
-        stops = self._callback.after_iteration(*self._arguments(env))
+        try:
+            stops = self._callback.after_iteration(*self._arguments(env))
+        except KeyError as error:
+            results = ", ".join(f"{r[0]}-{r[1]}" for r in env.evaluation_result_list or [])
+            raise ParameterError(
+                f"{type(self._callback).__name__} needs {error}, but the evaluation returned"
+                f" {results or 'nothing'}"
+            ) from error
         if stops or env.iteration == env.end_iteration - 1:
             self._callback.after_training(self._model)
             # XGBoost's early stopping leaves its best round in the booster.

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
+
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import ParamValues
 from boostrank.data.dataset import RankingDataset, as_dataset
@@ -58,6 +60,8 @@ def takes_foreign_arguments(train: F) -> F:
             name: value for name, value in values.items() if str(value) not in ("None", "auto")
         }
         history = foreign.pop("evals_result", {})
+        if not isinstance(history, dict):
+            raise ParameterError(f"evals_result={history!r} must be a dictionary, which is filled")
         for name in foreign.keys() & _REFUSED:
             raise ParameterError(f"boostrank.train has no argument {name!r}: {_REFUSED[name]}")
         for name in foreign.keys() & _RENAMED:
@@ -207,7 +211,9 @@ def name_sets(
     """Return pairs of validation sets and their names."""
     chosen: list[str] = []
     if names is not None:
-        chosen = [names] if isinstance(names, str) else list(names)
+        chosen = [names] if isinstance(names, str) or not np.iterable(names) else list(names)
+        if not all(isinstance(name, str) for name in chosen):
+            raise ParameterError(f"valid_names={names!r} must be texts")
     if len(chosen) > len(sets):
         raise ParameterError(
             f"there are {len(chosen)} valid_names for {len(sets)} valid_sets; pass one name per set"
@@ -264,7 +270,7 @@ def _translated(merged: dict[str, Any], foreign: dict[str, Any]) -> dict[str, An
     if maximize is not None or not stops:
         merged["feval"] = [_directed(metric, bool(maximize)) for metric in metrics]
     if period := foreign.get("verbose_eval"):
-        callbacks = [*callbacks, LogRounds(int(period))]
+        callbacks = [*callbacks, LogRounds(period)]
     return merged | {"params": params, "callbacks": callbacks}
 
 

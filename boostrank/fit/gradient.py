@@ -175,7 +175,8 @@ def by_arguments(function: Any, labels_of: LabelsOf, what: str) -> Any:
         labels, queries = labels_of(dataset)
         weights = None if queries.weights is None else np.repeat(queries.weights, queries.sizes)
         by_name = {"weight": weights, "group": queries.sizes}
-        return function(labels, scores, *[by_name[name] for name in more])
+        # The function may change its arrays.
+        return function(labels.copy(), scores, *[by_name[name] for name in more])
 
     return called
 
@@ -241,7 +242,8 @@ class RoundMetrics:
             if not all(map(_is_result, entries)):
                 raise ParameterError(
                     "feval must return (name, value, higher is better), or a list of these, not"
-                    f" {result!r}; with maximize=, (name, value) is enough"
+                    f" {result!r}; with maximize=, (name, value) is enough. Pass a function of one"
+                    " query, (labels, scores) -> number, as metric"
                 )
             results += entries
         names = [name for name, *_ in results]

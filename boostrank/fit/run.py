@@ -264,22 +264,27 @@ def _make_callbacks(
     if objective is not None and not training.stops_early:
         settled = objective.settled_round(objective.total_rounds or 0)
     # Refuse an early stop that would lose the best model, or has no held-out metric.
-    stops = patience or any(isinstance(callback, EarlyStopping) for callback in callbacks)
-    if stops and training.drops_trees:
+    stoppers = [callback for callback in callbacks if isinstance(callback, EarlyStopping)]
+    if (patience or stoppers) and training.drops_trees:
         raise ParameterError(
             "dart does not support early stopping: later rounds rescale earlier trees, so the model"
             " of the best round is lost"
         )
     stopper: Callback | None = None
+    trained_on = [name for name, data in valid if data is native_train]
     if patience:
-        trained_on = tuple(name for name, data in valid if data is native_train)
         if len(trained_on) == len(valid):
             raise ParameterError(
                 "early stopping needs a validation set other than the training set"
             )
         metric, min_delta = training.headline, training.min_delta
-        stopper = EarlyStopping(patience, metric=metric, min_delta=min_delta, ignore=trained_on)
-
+        stopper = EarlyStopping(patience, metric=metric, min_delta=min_delta)
+        stoppers.append(stopper)
+    copies = trained_on
+    if stoppers and training.collective.is_alone:  # workers may have other rows
+        copies = _copies_of_training(training)
+    for early_stopping in stoppers:
+        early_stopping.ignored = copies if len(copies) < len(valid) else trained_on
     for callback in callbacks:
         if isinstance(callback, StopWhenAsked):
             callback.watch(stopper, training.checkpoint)
@@ -290,6 +295,17 @@ def _make_callbacks(
         ]
         stopper = stopper and Gated(stopper, settled)
     return stopper, callbacks
+
+
+def _copies_of_training(training: Training) -> list[str]:
+    """Return the names of validation sets with the rows of the training set, such as X[names]."""
+    train_set = training.train_set
+    return [
+        name
+        for name, data in training.valid
+        if np.array_equal(data.labels, train_set.labels)
+        and data.fingerprint == train_set.fingerprint
+    ]
 
 
 # Provenance: the record in the sidecar, and the identity of a training.

@@ -48,6 +48,8 @@ SEED_NAMES = (SEED.name, *SEED.aliases)
 _MIN_DELTA = Param(
     "early_stopping_min_delta", 0.0, low=0.0, help="improvement that counts for early stopping"
 )
+_NO_METRIC = ([], *([name] for name in ("", "none", "null", "na", "custom")))
+"""Names in LightGBM for no metric."""
 LOSS = "loss"
 """The metric that is the objective's own mean loss."""
 AUTO_START = "auto"
@@ -159,7 +161,9 @@ def split_params(params: ParamValues | None, rounds: int, backend: Backend) -> S
     left = dict(params or {})
     _translate_ranker_params(left)
     # What all objectives have: rounds, early stopping, threads and metrics.
-    chosen = pop_param(left, OBJECTIVE_NAMES, default_objective(backend.name))
+    chosen = pop_param(left, OBJECTIVE_NAMES, None)
+    if chosen is None:
+        chosen = default_objective(backend.name)
     rounds = as_whole(pop_param(left, ROUNDS_NAMES, rounds), "num_boost_round", 1)
     patience = as_whole(pop_param(left, STOPPING_NAMES, None) or 0, "early_stopping_round", -1)
     min_delta = float(_MIN_DELTA.parse(left.pop(_MIN_DELTA.name, 0.0)))
@@ -346,13 +350,15 @@ def metric_names(metric: Any, eval_at: Any) -> tuple[str | Metric, ...]:
     """
     if callable(metric) or isinstance(metric, Metric):
         metric = [metric]
-    # Names in a set or a mapping have no order, which early stopping depends on.
-    if not isinstance(metric, str | Iterable | None) or isinstance(metric, AbstractSet | Mapping):
+    # Several names in a set have no order, which early stopping depends on.
+    has_order = not isinstance(metric, AbstractSet) or len(metric) < 2
+    is_list = isinstance(metric, str | Iterable | None) and not isinstance(metric, Mapping)
+    if not is_list or not has_order:
         raise ParameterError(
             f"metric={metric!r}: expected a name such as ndcg or ndcg@10, or a list of names"
         )
     names = metric.split(",") if isinstance(metric, str) else list(metric or [])
-    if [str(name).strip().lower() for name in names] in (["none"], ["null"], ["na"], [""], []):
+    if [str(name).strip().lower() for name in names] in _NO_METRIC:
         return ()
     cuts = eval_at.split(",") if isinstance(eval_at, str) else eval_at
     cuts = [as_whole(cut, "eval_at", 1) for cut in (cuts if hasattr(cuts, "__iter__") else [cuts])]

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import pairwise
-from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -577,13 +576,15 @@ def _arguments_of(function: Function) -> int:
 
 
 def measures_a_query(function: Any) -> bool:
-    """Return whether a function of (labels, scores) returns a number, tried on a query of two
-    documents.
+    """Return whether a function of (labels, scores) returns a number, or one of (labels, scores,
+    sizes) a number per query, tried on a query of two documents.
     """
+    if not callable(function):
+        return False
+    sizes = [np.array([2])] if _arguments_of(function) == 3 else []
     try:
-        return callable(function) and isinstance(
-            function(np.array([1.0, 0.0]), np.array([0.5, 0.25])), Real
-        )
+        result = np.asarray(function(np.array([1.0, 0.0]), np.array([0.5, 0.25]), *sizes))
+        return result.shape == (1,) * len(sizes) and result.dtype.kind in "biuf"
     except Exception:  # a function of other arguments
         return False
 

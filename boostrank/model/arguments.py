@@ -46,7 +46,10 @@ def _translated(options: Mapping[str, Any], names: Collection[str]) -> dict[str,
         for name, value in options.items()
         if name not in _NEEDLESS and (name not in _OFF or value)
     }
-    first, last = left.pop("iteration_range", None) or (0, 0)
+    span = left.pop("iteration_range", None) or (0, 0)
+    if not isinstance(span, list | tuple) or len(span) != 2:
+        raise ParameterError(f"iteration_range={span!r} must be a pair (first round, end)")
+    first, last = span
     if last and last <= first:
         raise ParameterError(
             f"iteration_range=({first}, {last}) has no rounds: end after the start"

@@ -31,6 +31,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.engine_data import content_of, is_engines
 from boostrank.engines import booster_of, get_backend, load_booster
 from boostrank.engines.base import CONTRIBUTIONS, LEAVES, SCORES, Backend, Booster, PredictRequest
+from boostrank.engines.engine_params import as_whole
 from boostrank.engines.trees import LARGEST_SCORE, Trees, in_range
 from boostrank.model.arguments import takes_engines_arguments
 from boostrank.model.files import check_ending, read_model_files, sidecar_path, write_model_files
@@ -336,7 +337,8 @@ class RankingModel:
         # Find the rounds to use.
         all_rounds = self._booster.rounds
         last_round = self._rounds(num_iteration)
-        first_round = min(max(0, start_iteration), all_rounds)
+        first_round = as_whole(start_iteration, "start_iteration", -(2**31))
+        first_round = min(max(0, first_round), all_rounds)
         if first_round:
             last_round = all_rounds
             if num_iteration is not None and num_iteration > 0:
@@ -456,7 +458,8 @@ class RankingModel:
         """Return the number of rounds as the engine counts them, with 0 for all."""
         if num_iteration is None:
             return self._best_rounds
-        return min(max(0, num_iteration), self._booster.rounds)
+        rounds = as_whole(num_iteration, "num_iteration", -(2**31))
+        return min(max(0, rounds), self._booster.rounds)
 
     def _are_others(self, num_iteration: int | None) -> bool:
         return self._rounds(num_iteration) not in (self._best_rounds, self.best_iteration)
@@ -639,6 +642,8 @@ class RankingModel:
         Raises:
             ModelError: if the file is damaged, is not a model, or was written by a newer version.
         """
+        if not isinstance(path, str | PathLike):
+            raise ParameterError(f"{type(path).__name__} is not the path of a model file")
         body, sidecar = read_model_files(Path(path))
         content = dict(sidecar or {})
         try:

@@ -38,6 +38,12 @@ class ObjectiveValues:
     gradients: Float64Array
     hessians: Float64Array
 
+    def __repr__(self) -> str:
+        return (
+            f"ObjectiveValues({self.gradients.size:,} documents, {self.losses.size:,} queries,"
+            f" mean loss {self.losses.mean():.6g})"
+        )
+
 
 def objective_values(
     objective: Any,

@@ -162,7 +162,7 @@ def report(
     *,
     baseline: RankingModel | Ranker | str | PathLike[str] | npt.ArrayLike | None = None,
     baseline_name: str | None = None,
-    only: Sequence[str] | None = None,
+    only: Sequence[str] | str | None = None,
     name: str | None = None,
     data_name: str | None = None,
     **options: Any,
@@ -208,7 +208,8 @@ def report(
     # Choose the requested sections, or all sections that apply to the model and its data.
     sections = [section for section in SECTIONS if section.applies(context)]
     if only is not None:
-        sections = [SECTIONS.get(section) for section in only]
+        names = [only] if isinstance(only, str) else only
+        sections = [SECTIONS.get(section) for section in names]
     by_name = {section.name: section for section in sections}
     # Run each section after the sections whose results it uses.
     runs_after = {

@@ -14,8 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import DataError, DataWarning, FileFormatError, warn_user
-from boostrank.core.files import read_text
+from boostrank.core.errors import (
+    DataError,
+    DataWarning,
+    FileFormatError,
+    ParameterError,
+    warn_user,
+)
+from boostrank.core.files import path_of, read_text
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import RESAMPLES, bootstrap_intervals
 from boostrank.core.types import Array, BoolArray, Float64Array, Int64Array
@@ -149,6 +155,8 @@ def segmentations(
     if table is None:
         return built_in
     if not isinstance(table, Mapping):
+        if path_of(table) is None:
+            raise ParameterError("segments must be a mapping from query ids, or a path")
         table = read_segments(table)
     return by_table(table, queries), *built_in
 
@@ -208,7 +216,6 @@ def means_over_queries(
         included_values, row_weights = np.ascontiguousarray(values[rows][:, columns]), weights[rows]
         if len(row_weights):
             mean[columns] = (row_weights / row_weights.sum()) @ included_values
-        if len(row_weights) > 1:
             low[columns], high[columns] = bootstrap_intervals(
                 included_values, row_weights, seed=seed, resamples=resamples
             )

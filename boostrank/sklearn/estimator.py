@@ -61,6 +61,7 @@ _PARAMETERS: dict[str, Any] = {
 _MOST_OF_ONE_QUERY = 1000
 _GENERATED = re.compile(r"(f|Column_)\d+")
 """Feature names that boostrank or LightGBM gives to columns of arrays."""
+_UNNAMED_SET = re.compile(r"training|valid_\d+")
 _SETS = "eval_set eval_qid eval_group eval_sample_weight".split()
 _FIT = (
     *_SETS,
@@ -116,8 +117,9 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             tree parameters, which have these names on either engine. `subsample` applies in every
             round, even on LightGBM without `subsample_freq`.
         min_child_samples: minimum number of documents in a leaf; LightGBM only.
-        early_stopping_rounds: patience on the first validation set, for `metric` (see
-            `boostrank.train`; the default is NDCG) at the largest cut-off in `eval_at`.
+        early_stopping_rounds: patience on the first validation set that is no copy of the training
+            set, for `metric` (see `boostrank.train`; the default is NDCG) at the largest cut-off in
+            `eval_at`.
         eval_at: cut-offs for metrics, of which `score` uses the largest. None means 1, 3, 5, 10.
         sort: whether to sort the rows by query (stably). Otherwise, each query's rows must be
             contiguous.
@@ -375,8 +377,13 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return self.booster_
 
     def evals_result(self) -> Any:
-        """Return `evals_result_`, under XGBRanker's name."""
-        return self.evals_result_
+        """Return `evals_result_`, with XGBRanker's names of the sets unless `fit` had names:
+        `validation_0`, `validation_1`, ...
+        """
+        history = self.evals_result_
+        if not all(map(_UNNAMED_SET.fullmatch, history)):
+            return history
+        return {f"validation_{i}": metrics for i, metrics in enumerate(history.values())}
 
     def get_num_boosting_rounds(self) -> int:
         """Return the number of rounds to train, as in XGBRanker."""
@@ -536,7 +543,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """
         if qid is not None or group is not None:
             return group
-        call = "fit(..., eval_qid=[ids])" if what == "eval_set" else f"{what}(X, y, qid=...)"
+        calls = {"eval_set": "fit(..., eval_qid=[ids])", "rank": "rank(X, qid=...)"}
+        call = calls.get(what, f"{what}(X, y, qid=...)")
         line = f"{call}, or a column {QID!r} of a frame"
         if self._knows_queries:
             raise DataError(
@@ -616,16 +624,20 @@ def _list_of_one(values: Any) -> Any:
 # Arguments of LGBMRanker and XGBRanker.
 
 
+def _is_two_dimensional(rows: Any) -> bool:
+    return hasattr(type(rows), "columns") or len(getattr(rows, "shape", ())) == 2
+
+
 def _fit_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `fit` under boostrank's names."""
     left = dict(options)
     if period := left.pop("verbose", None):
-        left["callbacks"] = [*as_list(left.get("callbacks")), LogRounds(int(period))]
+        left["callbacks"] = [*as_list(left.get("callbacks")), LogRounds(period)]
     X, y = left.pop("eval_X", None), left.pop("eval_y", None)
     if (X is None) != (y is None):
         raise ParameterError("eval_X and eval_y must be given together")
     if X is not None:
-        tables = isinstance(X, list) and all(len(getattr(table, "shape", ())) == 2 for table in X)
+        tables = isinstance(X, list) and all(map(_is_two_dimensional, X))
         several = isinstance(X, tuple) or tables
         if several and (not isinstance(y, list | tuple) or len(X) != len(y)):
             raise ParameterError(f"eval_X has {len(X)} sets: eval_y must list the labels of each")

@@ -90,6 +90,37 @@ def test_report_02_weights_lists_and_frames() -> None:
     assert fitted.evals_result_["valid_1"]["ndcg@10"] == history(X, Y, eval_group=[PAIRS])
 
 
+@pytest.mark.parametrize("backend", ENGINES)
+def test_report_02_early_stopping_watches_no_copy_of_the_training_set(backend: str) -> None:
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    ids = {"eval_qid": [QID[TRAIN], QID[VALID]], "eval_names": ["train", "valid"]}
+    sets = [(frame[TRAIN], Y[TRAIN]), (frame[VALID], Y[VALID])]
+    early = {"backend": backend, "n_estimators": 40, "early_stopping_rounds": 2}
+    fitted = ranker(**early).fit(frame[TRAIN], Y[TRAIN], qid=QID[TRAIN], eval_set=sets, **ids)
+    alone = ranker(**early).fit(
+        frame[TRAIN], Y[TRAIN], qid=QID[TRAIN], eval_set=sets[1:], eval_qid=[QID[VALID]]
+    )
+    assert fitted.best_iteration_ == alone.best_iteration_ < 40
+    only = ranker(**early).fit(
+        frame[TRAIN], Y[TRAIN], qid=QID[TRAIN], eval_set=sets[:1], eval_qid=[QID[TRAIN]]
+    )
+    assert only.best_iteration_ > alone.best_iteration_
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_report_02_a_callback_watches_no_training_set(backend: str) -> None:
+    train = RankingDataset.from_arrays(X[TRAIN], Y[TRAIN], qid=QID[TRAIN])
+    valid = RankingDataset.from_arrays(X[VALID], Y[VALID], qid=QID[VALID])
+    rounds = []
+    for sets in ([valid], [train, valid]):
+        callback = boostrank.EarlyStopping(2, metric="ndcg@10")
+        model = boostrank.train(PLAIN, train, 40, sets, backend=backend, callbacks=[callback])
+        rounds.append(model.best_iteration)
+    assert rounds[0] == rounds[1] < 40
+    with pytest.raises(InputError, match="early stopping"):
+        boostrank.train(PLAIN, train, 5, [train], callbacks=[boostrank.EarlyStopping(2)])
+
+
 def test_report_02_sets_of_lightgbm_on_the_same_arrays() -> None:
     train = lgb.Dataset(X, Y, group=SIZES, free_raw_data=False)
     model = boostrank.train(PLAIN, train, 3, [train, train.create_valid(X, Y, group=PAIRS)])
@@ -253,10 +284,20 @@ def test_report_16_models_are_saved_and_loaded(backend: str, rankers: Any, tmp_p
         fitted.save_model(tmp_path / "model.ubj")
 
 
+@pytest.mark.parametrize("values", [[0, 10, 20], [0.5, 1.5, 2.5], ["x", "y", "z"]])
+def test_report_16_a_ranker_of_lightgbm_keeps_its_categories(values: Any) -> None:
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame["kind"] = pd.Categorical(np.array(values)[Y % 3])
+    theirs = lgb.LGBMRanker(n_estimators=3, min_child_samples=5, verbose=-1, n_jobs=1)
+    scores = theirs.fit(frame, Y, group=SIZES).predict(frame)
+    turned = frame.assign(kind=frame["kind"].cat.reorder_categories(values[::-1]))
+    np.testing.assert_array_equal(RankingModel(theirs.booster_).predict(turned), scores)
+
+
 def test_report_16_names_and_results() -> None:
     frame = pd.DataFrame(X, columns=list("abcd"))
     fitted = ranker(backend="xgboost").fit(frame, Y, qid=QID, eval_set=(frame, Y))
-    assert fitted.evals_result() == fitted.evals_result_
+    assert fitted.evals_result() == {"validation_0": fitted.evals_result_["training"]}
     assert fitted.get_booster().feature_names == list("abcd")
     with pytest.raises(ValueError, match="a, b, c, d"):  # names of columns are checked
         fitted.get_booster().predict(xgb.DMatrix(X))
@@ -350,6 +391,19 @@ def test_first_use_python_03_objectives_by_number_of_arguments(backend: str) -> 
     assert seen[0] == (None, SIZES)
     with pytest.raises(InputError, match="p"):
         ranker(objective=lambda p: p, backend=backend).fit(X, Y, qid=QID)
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_first_use_python_03_an_objective_may_change_its_arrays(backend: str) -> None:
+    def in_place(labels: Any, scores: Any) -> Any:
+        labels -= scores
+        return -labels, np.ones_like(scores)
+
+    losses = [in_place, lambda labels, scores: (scores - labels, np.ones_like(scores))]
+    first, second = [
+        ranker(objective=loss, backend=backend).fit(X, Y, qid=QID).predict(X) for loss in losses
+    ]
+    np.testing.assert_array_equal(first, second)
 
 
 def test_first_use_python_03_train_takes_scores_and_the_data_set() -> None:
@@ -487,6 +541,12 @@ def test_report_18_the_remedy_has_the_value() -> None:
         ranker(missing=0).fit(X, Y, qid=QID)
 
 
+def test_report_18_weights_of_features_have_a_remedy() -> None:
+    with pytest.raises(InputError, match="feature_contri"):
+        ranker(backend="xgboost", feature_weights=[1, 1, 1, 2]).fit(X, Y, qid=QID)
+    ranker(feature_contri=[1, 1, 1, 2]).fit(X, Y, qid=QID)
+
+
 def test_first_use_python_01_rows_of_json_name_the_remedy(rankers: Any) -> None:
     with pytest.raises(InputError, match="DataFrame"):
         rankers["lightgbm"].predict([{"a": 0.5, "b": None}])
@@ -514,3 +574,138 @@ def test_first_use_python_12_lazy_frames_are_split() -> None:
     frame = pl.DataFrame({"qid": QID, "a": X[:, 0]})
     (train, _), *_ = boostrank.QueryKFold(4).split(frame.lazy())
     assert train.size == 150
+
+
+def test_first_use_python_12_lazy_frames_are_listed_as_eval_X() -> None:
+    frame = pl.DataFrame(X, schema=list("abcd")).lazy()
+    watched: dict[str, Any] = {"eval_y": [Y[VALID]], "eval_qid": [QID[VALID]]}
+    fitted = ranker().fit(frame, Y, qid=QID, eval_X=[frame[VALID]], **watched)
+    expected = ranker().fit(X, Y, qid=QID, eval_X=[X[VALID]], **watched)
+    assert fitted.evals_result_ == expected.evals_result_
+
+
+@pytest.mark.parametrize("metric", [{"ndcg"}, frozenset({"ndcg"}), np.array(["ndcg"])])
+def test_report_15_one_name_in_a_set_is_a_metric(metric: Any) -> None:
+    data = RankingDataset.from_arrays(X, Y, qid=QID)
+    model = boostrank.train(PLAIN | {"metric": metric, "eval_at": 5}, data, 2, [data])
+    assert [*model.evals_result["training"]] == ["ndcg@5"]
+
+
+@pytest.mark.parametrize("name", ["custom", "None", "na"])
+def test_report_15_only_own_metrics_are_measured(name: str) -> None:
+    data = RankingDataset.from_arrays(X, Y, qid=QID)
+    feval = lambda scores, dataset: ("own", 1.0, True)  # noqa: E731
+    model = boostrank.train(PLAIN | {"metric": name}, data, 2, [data], feval=feval)
+    assert model.evals_result == {"training": {"own": [1.0, 1.0]}}
+
+
+def test_report_15_no_objective_is_the_default() -> None:
+    data = RankingDataset.from_arrays(X, Y, qid=QID)
+    default = {"verbosity": -1, "num_threads": 1}
+    expected = boostrank.train(default, data, 2)
+    assert boostrank.train(default | {"objective": None}, data, 2).to_bytes() == expected.to_bytes()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"feval": "ndcg"},
+        {"feval": [3]},
+        {"evals_result": []},
+        {"verbose_eval": "yes"},
+        {"valid_names": [1]},
+        {"valid_names": 5},
+        {"quality": 3},
+    ],
+)
+def test_report_15_arguments_of_another_type_are_named(arguments: Any) -> None:
+    data = RankingDataset.from_arrays(X, Y, qid=QID)
+    name = next(iter(arguments)).replace("_eval", "")
+    with pytest.raises(InputError, match=rf"{name}\w*="):
+        boostrank.train(**{"params": PLAIN, "train_set": data, "valid_sets": [data]} | arguments)
+
+
+def test_report_15_a_callback_of_xgboost_names_the_results_that_exist() -> None:
+    class Pruning(xgb.callback.TrainingCallback):  # type: ignore[misc]
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            return evals_log["validation_0"] is None
+
+    with pytest.raises(InputError, match=r"'validation_0'.*valid_0-ndcg@10"):
+        stopped("xgboost", callbacks=[Pruning()])
+
+
+def test_report_16_results_have_the_names_of_xgbranker() -> None:
+    sets = [(X[VALID], Y[VALID]), (X[TRAIN], Y[TRAIN])]
+    watched: dict[str, Any] = {"eval_set": sets, "eval_qid": [QID[VALID], QID[TRAIN]]}
+    fitted = ranker().fit(X, Y, qid=QID, **watched)
+    assert [*fitted.evals_result()] == ["validation_0", "validation_1"]
+    assert fitted.evals_result()["validation_1"] == fitted.evals_result_["valid_1"]
+    named = ranker().fit(X, Y, qid=QID, **watched, eval_names=["late", "early"])
+    assert named.evals_result() == named.evals_result_
+
+
+@pytest.mark.parametrize("source", [b"tree", None, 3])
+def test_report_16_only_paths_are_loaded(source: Any) -> None:
+    for load in (RankingModel.load, ranker().load_model):
+        with pytest.raises(InputError, match="path"):
+            load(source)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"num_iteration": 1.5},
+        {"num_iteration": "best"},
+        {"start_iteration": "one"},
+        {"iteration_range": 2},
+    ],
+)
+def test_report_16_rounds_that_cannot_be_used_are_refused(rankers: Any, arguments: Any) -> None:
+    for model in (rankers["lightgbm"], rankers["lightgbm"].model_):
+        with pytest.raises(InputError, match=next(iter(arguments))):
+            model.predict(X, **arguments)
+
+
+def test_first_use_python_07_the_ranker_takes_a_function_of_all_queries() -> None:
+    def whole_lists(labels: Any, scores: Any, sizes: Any) -> Any:
+        return np.full(len(sizes), float(len(labels)))
+
+    watched: dict[str, Any] = {"eval_set": (X[VALID], Y[VALID]), "eval_qid": QID[VALID]}
+    fitted = ranker().fit(X, Y, qid=QID, **watched, eval_metric=whole_lists)
+    assert fitted.evals_result_["valid_0"] == {"whole_lists": [50.0] * 3}
+
+
+@pytest.mark.parametrize("value", [True, np.bool_(True), np.float32(1), np.array(1)])
+def test_first_use_python_07_a_function_may_return_any_number(value: Any) -> None:
+    watched: dict[str, Any] = {"eval_set": (X[VALID], Y[VALID]), "eval_qid": QID[VALID]}
+    fitted = ranker(metric=lambda labels, scores: value).fit(X, Y, qid=QID, **watched)
+    assert fitted.evals_result_["valid_0"]["lambda"] == [1.0] * 3
+
+
+def test_first_use_python_07_a_function_of_a_query_as_feval_names_the_place() -> None:
+    data = RankingDataset.from_arrays(X, Y, qid=QID)
+    with pytest.raises(InputError, match="as metric"):
+        boostrank.train(PLAIN, data, 2, [data], feval=lambda labels, scores: 1.0)
+
+
+def test_first_use_python_07_nothing_stops_early_on_nan() -> None:
+    def undefined(scores: Any, dataset: Any) -> Any:
+        return "own", float("nan"), True
+
+    data = RankingDataset.from_arrays(X[TRAIN], Y[TRAIN], qid=QID[TRAIN])
+    valid = RankingDataset.from_arrays(X[VALID], Y[VALID], qid=QID[VALID])
+    params = PLAIN | {"metric": "none", "early_stopping_round": 2}
+    with pytest.raises(InputError, match=r"own.*NaN"):
+        boostrank.train(params, data, 5, [valid], feval=undefined)
+
+
+def test_first_use_python_09_the_remedy_of_a_method_has_its_arguments() -> None:
+    fitted = ranker().fit(X, Y, qid=QID)
+    with pytest.raises(InputError, match=r"rank\(X, qid="):
+        fitted.rank(X)
+
+
+def test_first_use_python_10_values_of_an_objective_are_short() -> None:
+    values = boostrank.objective_values("listnet", Y, X[:, 0], SIZES)
+    assert "200" in repr(values)
+    assert len(repr(values)) < 100

@@ -429,3 +429,31 @@ def test_first_use_python_16_the_report_says_what_its_metrics_are(data: RankingD
     assert "Label of the first document" in repr(
         boostrank.report(model, data, best_on_top, only=["verdict"], threads=1)
     )
+
+
+def test_first_use_python_06_one_query_has_no_interval(data: RankingDataset) -> None:
+    query = data.take([0])
+    rankers = query.labels, -query.labels
+    measured = boostrank.evaluate(rankers[0], query, "ndcg@10")["ndcg@10"]
+    assert np.isnan([measured.low, measured.high]).all()
+    comparison = boostrank.compare(*rankers, query)
+    d = comparison.to_dict()["metrics"]["ndcg@10"]
+    assert (d["low"], d["high"]) == (None, None)
+    assert "nan" not in f"{comparison}{comparison.opening}"
+    for end in ("low", "high"):
+        with pytest.raises(DataError, match="one query"):
+            boostrank.compare(*rankers, query, fail_if=f"{end}(ndcg@10) < -0.01")
+
+
+def test_first_use_python_11_one_section_may_be_text(data: RankingDataset) -> None:
+    model = boostrank.train({"objective": "listnet", "verbosity": -1}, data, 2)
+    by_name = boostrank.report(model, data, "ndcg@5", only="verdict")
+    assert [*by_name.results] == ["verdict"]
+
+
+@pytest.mark.parametrize("segments", [3, np.zeros(60), [1, 2]])
+def test_first_use_python_11_segments_of_another_type_are_named(
+    data: RankingDataset, segments: Any
+) -> None:
+    with pytest.raises(ParameterError, match="segments"):
+        boostrank.compare(Y, -Y, data, segments=segments)

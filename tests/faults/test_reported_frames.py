@@ -5,14 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import boostrank
 from boostrank import BoostRanker, RankingDataset
-from boostrank.core.errors import DataError, DataWarning
+from boostrank.core.errors import DataError, DataWarning, InputError
 from boostrank.data.frames import cut
 
 LABELS = np.random.default_rng(1).integers(0, 3, 60)
@@ -253,3 +255,49 @@ def test_first_use_python_11_a_frame_unlike_the_training_data_is_refused(
 def test_first_use_python_12_a_lazy_table_is_not_dealt_to_local_workers() -> None:
     with pytest.raises(DataError, match=r"LazyFrame.*lazy.*collect"):
         cut(polars_lazy(), "qid", 2)
+
+
+def test_first_use_python_12_an_arrow_column_is_no_table(ranker: BoostRanker) -> None:
+    column = arrow("double", 1.0, 2.0)["b"].chunk(0)
+    with pytest.raises(InputError, match="single column"):
+        ranker.predict(column)
+
+
+@pytest.mark.parametrize("value", [[1, 2], {"x": 1}, np.zeros(2)])
+def test_first_use_python_01_several_values_in_a_cell_are_no_categories(value: Any) -> None:
+    frame = FRAME.assign(b=pd.Series([value] * 60, dtype=object))
+    with pytest.raises(InputError, match=r"'b'.*extract one value"):
+        BoostRanker(**SMALL).fit(frame, LABELS, qid=QUERIES)
+
+
+def test_first_use_python_09_columns_in_the_place_of_labels_are_refused() -> None:
+    wide = np.reshape(LABELS, (30, 2))
+    for arguments in ({"y": wide}, {"y": LABELS, "weight": wide + 1}):
+        with pytest.raises(InputError, match=r"\(30, 2\)"):
+            RankingDataset.from_arrays(FRAME, qid=QUERIES, **arguments)
+    column = RankingDataset.from_arrays(FRAME, LABELS[:, None], qid=QUERIES)
+    np.testing.assert_array_equal(column.labels, LABELS)
+
+
+def test_first_use_python_09_a_frame_without_features_is_named() -> None:
+    with pytest.raises(InputError, match="no features"):
+        RankingDataset.from_frame(pd.DataFrame({"qid": QUERIES, "label": LABELS}))
+
+
+@pytest.mark.parametrize("like", ["model.txt", 3, FRAME])
+def test_first_use_python_11_like_must_be_training_data(like: Any, tmp_path: Path) -> None:
+    table = FRAME.assign(qid=QUERIES, label=LABELS)
+    table.to_csv(tmp_path / "d.csv", index=False)
+    for read in (RankingDataset.from_frame, boostrank.read):
+        source: Any = table if read != boostrank.read else tmp_path / "d.csv"
+        with pytest.raises(InputError, match="like="):
+            read(source, like=like)
+
+
+@pytest.mark.parametrize("name", ["label", "qid", "drop", "categorical"])
+def test_first_use_python_09_options_of_another_type_are_named(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    FRAME.assign(qid=QUERIES, label=LABELS).to_csv(path, index=False)
+    for read in (boostrank.read, boostrank.train_files):
+        with pytest.raises(InputError, match=f"{name}=3"):
+            read(path, **{name: 3})

@@ -277,3 +277,25 @@ def test_first_use_python_05_models_are_evaluated_by_query(
         )
     with pytest.raises(ParameterError, match="'query id'"):
         mlflow_metrics("ndcg", group="query id")
+
+
+def test_first_use_python_07_own_metrics_are_evaluated_by_mlflow(run: Run) -> None:
+    def depth_of_best(labels: Any, scores: Any) -> float:
+        return float(np.argmax(labels[np.argsort(-scores)]))
+
+    def made(**arguments: Any) -> Any:
+        return SimpleNamespace(**arguments)
+
+    run.models = SimpleNamespace(make_metric=made)  # type: ignore[attr-defined]
+    lower = boostrank.Metric("depth", function=depth_of_best, higher_is_better=False)
+    first, second, third = mlflow_metrics(depth_of_best, lower, "ndcg@5")
+    assert (first.greater_is_better, second.greater_is_better) == (True, False)
+    assert [metric.name for metric in (first, second, third)] == [
+        "depth_of_best",
+        "depth",
+        "ndcg_at_5",
+    ]
+    scores = FRAME["a"].to_numpy()
+    expected = boostrank.evaluate(scores, DATA, [depth_of_best, "ndcg@5"])
+    assert first.eval_fn(scores, LABELS, QUERIES) == expected["depth_of_best"].mean
+    assert third.eval_fn(scores, LABELS, QUERIES) == expected["ndcg@5"].mean

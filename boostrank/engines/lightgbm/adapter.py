@@ -140,8 +140,8 @@ class LightGBMBooster(Booster):
             return {}
         categories = {}
         for (column, codes), column_values in zip(columns.items(), values, strict=True):
-            are_text = all(isinstance(value, str) for value in column_values)
-            if codes[-1] >= len(column_values) or not are_text:
+            are_of_one_type = {*map(type, column_values)} in ({str}, {int}, {float})
+            if codes[-1] >= len(column_values) or not are_of_one_type:
                 return {}
             categories[names[column]] = Categories(tuple(column_values))
         return categories
