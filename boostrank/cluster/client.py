@@ -41,7 +41,7 @@ from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.execute import FoldSummary
 from boostrank.fit.from_data import name_sets, with_params
 from boostrank.fit.resolve import with_objective_of
-from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, as_list, pop_param, split_params
+from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, pop_param, split_params
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.options import (
     DEFAULT_ROUNDS,
@@ -49,6 +49,7 @@ from boostrank.options import (
     Option,
     ReadOptions,
     TrainOptions,
+    as_list,
     declared,
     takes_options,
 )
@@ -199,12 +200,12 @@ class ClusterTraining:
         options = _leave_to_workers(options, reading)
         self.on_folds = options.on_folds
         _check_options_of_cluster(options)
-        self._checkpoint, self._callbacks = options.checkpoint, options.callbacks or ()
+        self._checkpoint, self._callbacks = options.checkpoint, options.callbacks
         self._model, self._before = None, 0
         if options.init_model is not None:
             self._model = as_model(options.init_model, "init_model")
             self._before = self._model.best_iteration
-        options = replace(options, init_model=self._model, checkpoint=None, callbacks=None)
+        options = replace(options, init_model=self._model, checkpoint=None, callbacks=())
         self._options, self._reading, self._engine = options, reading, get_backend(options.backend)
         self._tell, self._fold_ended, self._timeout = tell, fold_ended, worker_timeout
         file = options.objective

@@ -325,13 +325,6 @@ def _check_names(
             continue  # reported by the check of all parameters
 
 
-def as_list(values: Any) -> list[Any]:
-    """Return the elements of a list or tuple, none for None, or a single value as a list."""
-    if values is None:
-        return []
-    return list(values) if isinstance(values, list | tuple) else [values]
-
-
 def pop_param(params: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:
     """Remove a parameter, given under any of its names, and return its value."""
     present = [name for name in names if name in params]

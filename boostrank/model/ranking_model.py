@@ -653,6 +653,8 @@ class RankingModel:
             booster = load_booster(body)
         except MissingDependency:
             raise
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from None
         except Exception as error:  # each engine raises its own kind
             reason = str(error).partition("\n")[0][:200]
             raise ModelError(f"{path}: its engine cannot load it: {reason}") from error

@@ -180,7 +180,7 @@ def test_comparing_by_clicks_is_the_exposure_dcg(folder: Path) -> None:
         (("--propensities", "p.json"), "--propensities is for --clicks"),
         (("--click-prior", "2"), "--click-prior is for --clicks"),
         (("--clicks", "--gain", "linear"), "--clicks and --gain cannot be used together"),
-        (("--clicks", "--within-query", "rank"), "--within-query cannot be used"),
+        (("--clicks", "--within-query", "rank"), "--within-query and --clicks cannot be used"),
         (("--clicks", "--click-prior", "-1"), "--click-prior"),
         (("--clicks", "--valid", "valid.txt"), r"valid.txt.clicks: no such file"),
         (("--clicks", "--propensities", "held.txt"), r"held.txt: not a file of propensities"),
