@@ -102,7 +102,7 @@ def test_the_sidecar_of_an_xgboost_model_is_not_taken_for_a_model(tmp_path: Path
     assert format_of(read_model_files(path)[0]).name == "xgboost"
     xgb.Booster().load_model(path)
     with pytest.raises(ModelError, match=r"meta\.json"):
-        read_model_files(sidecar_path(path))
+        RankingModel.load(sidecar_path(path))
 
 
 @pytest.mark.parametrize("writes", [0, 1, 2])
@@ -265,14 +265,14 @@ def test_fault_086_a_hostile_sidecar_with_a_valid_checksum_is_refused(tmp_path: 
         sidecar["file"]["checksum"] = model_text._checksum(sidecar)
         sidecar_path(path).write_text(json.dumps(sidecar))
         with pytest.raises(ModelError, match=r"meta\.json"):
-            RankingModel.load(path)
+            read_model_files(path)
 
 
 def test_fault_086_a_hostile_model_with_a_valid_checksum_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.txt"
     write_model_files(path, OLD[0].replace(b"left_child=", b"left_child=9", 1), OLD[1])
     with pytest.raises(ModelError, match=r"model\.txt: tree 0"):
-        read_model_files(path)
+        RankingModel.load(path)
 
 
 def test_files_beyond_the_limits_are_refused_before_they_are_read(
