@@ -640,15 +640,6 @@ class RankingModel:
             ModelError: if the file is damaged, is not a model, or was written by a newer version.
         """
         body, sidecar = read_model_files(Path(path))
-        content = dict(sidecar or {})
-        try:
-            history: Any = as_record(History, content.pop("evals_result", {}))
-            info = as_record(ModelInfo, content)
-        except ValueError as fault:
-            raise ModelError(
-                f"{sidecar_path(path)}: not written by boostrank: {fault}; without it the model"
-                " still opens"
-            ) from None
         try:
             booster = load_booster(body)
         except MissingDependency:
@@ -658,6 +649,15 @@ class RankingModel:
         except Exception as error:  # each engine raises its own kind
             reason = str(error).partition("\n")[0][:200]
             raise ModelError(f"{path}: its engine cannot load it: {reason}") from error
+        content = dict(sidecar or {})
+        try:
+            history: Any = as_record(History, content.pop("evals_result", {}))
+            info = as_record(ModelInfo, content)
+        except ValueError as fault:
+            raise ModelError(
+                f"{sidecar_path(path)}: not written by boostrank: {fault}; without it the model"
+                " still opens"
+            ) from None
         best = 0
         if sidecar is None and 0 < booster.stopped_rounds < booster.rounds:
             best = booster.stopped_rounds
