@@ -51,7 +51,6 @@ from boostrank.model.files import check_ending, sidecar_path
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.options import (
     GOOD,
-    KEYWORDS,
     NO_CACHE,
     PLAIN,
     FileOptions,
@@ -502,14 +501,12 @@ def _train_on_cluster(
     observer: Observer,
 ) -> RankingModel:
     """Train on workers, which read the files, and save the model."""
-    from boostrank.cluster import train
+    from boostrank.cluster.client import ClusterTraining
 
     if any(metric.function is not None for metric in Metric.all_of(settings.metrics)):
         raise InputError(
             "workers of a cluster cannot load a metric from a file; leave out --metric FILE.py:NAME"
         )
-    changed = options.changed
-    user_callbacks = changed.pop("callbacks", ())
     so_far = None
     if files.model is not None and not options.on_folds:
         so_far = Checkpoint(f"{files.model}.so-far", every=files.checkpoint_every)
@@ -518,23 +515,18 @@ def _train_on_cluster(
             "on a cluster, --checkpoint-every needs --model, and a single training: leave it out"
         )
     request = observer.request
+    callbacks = (*options.callbacks, *observer.callbacks, StopWhenAsked(request))
+    training = ClusterTraining(
+        replace(options, callbacks=callbacks, checkpoint=so_far),
+        reading.keywords,
+        tell=observer.say,
+        fold_ended=observer.fold_ended,
+        worker_timeout=files.worker_timeout,
+    )
     with observer.training(settings.headline, [], options.on_folds):
         with contextlib.redirect_stdout(sys.stderr):
-            model = train(
-                files.cluster,
-                options.flat(),
-                files.train,
-                options.rounds,
-                [[path] for path in files.valid],
-                files.valid_names,
-                **{name: value for name, value in changed.items() if name in KEYWORDS},
-                callbacks=[*user_callbacks, *observer.callbacks, StopWhenAsked(request)],
-                **reading.keywords,
-                checkpoint=so_far,
-                tell=observer.say,
-                fold_ended=observer.fold_ended,
-                worker_timeout=files.worker_timeout,
-            )
+            valid = [[path] for path in files.valid]
+            model = training.start(files.cluster, files.train, valid, files.valid_names)
         observer.saving()
         if files.model is not None:
             save_or_rescue(model, files.model)

@@ -57,10 +57,8 @@ from boostrank.records import ModelInfo
 
 _LAUNCHERS = ("local", "env", "dask", "spark", "ray")
 """Modules in `boostrank.cluster` with launchers."""
-_OWN = [
-    Option(name=name, help="")
-    for name in ("tell", "fold_ended", "worker_timeout", "format", "categorical_feature")
-]
+_OWN_ARGUMENTS = ("tell", "fold_ended", "worker_timeout")
+_OWN = [Option(name=name, help="") for name in (*_OWN_ARGUMENTS, "format", "categorical_feature")]
 
 
 def launcher_of(workers: Any) -> Launcher:
@@ -128,29 +126,18 @@ def train(
         InputError, TrainingError: as in `boostrank.train`, naming the shard or worker, or if a
             query is in two shards, no worker can read a shard, or workers have different versions.
     """
-    training = ClusterTraining(params, num_boost_round, **options)
-    is_files = data is not None and all(map(_is_path, as_list(data)))
-    sets = as_list(valid)
-    if sets and all(map(_is_path, sets)):
-        sets = [sets]
-    if is_files:
-        data, sets = _expand(as_list(data)), [_expand(as_list(group)) for group in sets]
-    pairs = name_sets(sets, valid_names, data)
-    if training.settings.patience and not sets and not training.on_folds:
-        raise ParameterError("early stopping needs a validation set")
-    launcher: Any = launcher_of(workers)
-    with contextlib.closing(launcher):
-        if launcher.rank:
-            model: RankingModel = launcher.serve()
-            return model
-        return training.run(launcher, data, dict(pairs), frames=not is_files)
+    own = {name: options.pop(name) for name in _OWN_ARGUMENTS if name in options}
+    keywords = {name: options.pop(name) for name in KEYWORDS if name in options}
+    train_options = with_params(TrainOptions(**keywords, rounds=num_boost_round), params or {})
+    training = ClusterTraining(train_options, options, **own)
+    return training.start(workers, data, valid, valid_names)
 
 
 def _leave_to_workers(options: TrainOptions, reading: dict[str, Any]) -> TrainOptions:
-    """Move an expression of the gain to the `reading` options, and read an objective's file, which
-    the workers run.
+    """Return the options with all parameters in `params`. Move an expression of the gain to the
+    `reading` options, and read an objective's file, which the workers run.
     """
-    params, file = dict(options.params), None
+    params, file = options.flat(), None
     gain = pop_param(dict(params), GAIN_NAMES, None)
     objective = pop_param(dict(params), OBJECTIVE_NAMES, None)
     expression = expression_of(gain)
@@ -160,7 +147,8 @@ def _leave_to_workers(options: TrainOptions, reading: dict[str, Any]) -> TrainOp
     if isinstance(objective, str) and objective.endswith(".py"):
         pop_param(params, OBJECTIVE_NAMES, None)
         file = ObjectiveFile.read(objective)
-    return replace(options, params=params, objective=file)
+    keywords = {name: value for name, value in options.changed.items() if name in KEYWORDS}
+    return TrainOptions(params=params, rounds=options.rounds, objective=file, **keywords)
 
 
 def _check_options_of_cluster(options: TrainOptions) -> None:
@@ -180,21 +168,24 @@ def _check_options_of_cluster(options: TrainOptions) -> None:
 
 
 class ClusterTraining:
-    """A training run on several workers, with the arguments of `train`."""
+    """A training run on several workers.
+
+    Args:
+        options: the options of the training.
+        reading: options of `boostrank.read`, or of `from_frame` for tables.
+        tell, fold_ended, worker_timeout: as for `train`.
+    """
 
     def __init__(
         self,
-        params: Mapping[str, Any] | None,
-        rounds: int | None,
+        options: TrainOptions,
+        reading: dict[str, Any],
         tell: Callable[[str], None] | None = None,
         fold_ended: Callable[[FoldSummary], Any] | None = None,
         worker_timeout: float = WORKER_TIMEOUT,
-        **reading: Any,
     ) -> None:
         if not worker_timeout > 0:
             raise ParameterError(f"worker_timeout={worker_timeout!r} must be above 0 seconds")
-        keywords = {name: reading.pop(name) for name in KEYWORDS if name in reading}
-        options = with_params(TrainOptions(**keywords, rounds=rounds), params or {})
         workers_of(options.backend)
         # Refuse what workers cannot do before any of them starts.
         options = _leave_to_workers(options, reading)
@@ -223,7 +214,27 @@ class ClusterTraining:
         self._history, self._saved = History(), 0
         self._history.rounds = self._before
 
-    def run(
+    def start(
+        self, workers: Any, data: Any, valid: Any, valid_names: Sequence[str] | None
+    ) -> RankingModel:
+        """Train on workers, with the arguments of `train`."""
+        is_files = data is not None and all(map(_is_path, as_list(data)))
+        sets = as_list(valid)
+        if sets and all(map(_is_path, sets)):
+            sets = [sets]
+        if is_files:
+            data, sets = _expand(as_list(data)), [_expand(as_list(group)) for group in sets]
+        pairs = name_sets(sets, valid_names, data)
+        if self.settings.patience and not sets and not self.on_folds:
+            raise ParameterError("early stopping needs a validation set")
+        launcher: Any = launcher_of(workers)
+        with contextlib.closing(launcher):
+            if launcher.rank:
+                model: RankingModel = launcher.serve()
+                return model
+            return self._run(launcher, data, dict(pairs), frames=not is_files)
+
+    def _run(
         self, launcher: Launcher, data: Any, sets: Mapping[str, Any], *, frames: bool
     ) -> RankingModel:
         """Train on a launcher's workers. `data` and each validation set are paths, or a table if
