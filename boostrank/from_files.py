@@ -62,7 +62,7 @@ from boostrank.options import (
     declared,
     takes_options,
 )
-from boostrank.planning import choose_route, wanted_route
+from boostrank.routes import choose_route, wanted_route
 from boostrank.tracking import JsonLines
 
 __all__ = ["FoldSummary", "Observer", "StopRequest", "train_files"]

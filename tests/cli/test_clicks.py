@@ -18,7 +18,7 @@ from boostrank.clicks.tables import read_clicks
 from boostrank.core.errors import InputError
 from boostrank.core.queries import QueryIndex
 from boostrank.model.ranking_model import RankingModel
-from boostrank.planning import Work
+from boostrank.routes import Work
 from tests.cli.conftest import FEW, invoke, messages, refuse, sidecar, succeed
 
 HEADER = "row,position,impressions,clicks\n"
@@ -117,11 +117,11 @@ def test_the_plan_knows_the_copies_that_clicks_take(
 ) -> None:
     planned = []
 
-    def make_plan(work: Work, **options: object) -> None:
+    def find_route(work: Work, **options: object) -> None:
         planned.append(work.copies)
         raise InputError("no more is needed")
 
-    monkeypatch.setattr("boostrank.planning.make_plan", make_plan)
+    monkeypatch.setattr("boostrank.routes.find_route", find_route)
     train = ("train", folder / "train.txt", "-m", folder / "no.txt", *FEW)
     for words in ((), ("--clicks",), ("--clicks", "--valid", folder / "held.txt")):
         refuse(*train, *words)
