@@ -216,7 +216,9 @@ def from_files(
     options = replace(options, checkpoint=checkpoint)
     observer.has_chosen(options)
     loaded, expression = load_options(options), expression_of(options.gain)
-    settings = check_options(loaded)
+    settings, model = check_options(loaded), None
+    if options.init_model is not None:
+        model = as_model(options.init_model, "init_model")
     with contextlib.ExitStack() as reservations:
         if files.model is not None:
             check_ending(files.model)
@@ -238,10 +240,10 @@ def from_files(
                 raise InputError(f"{checkpoint.path}: {words}")
         if files.cluster:
             # The workers load the objective's file, and compute gains.
-            options = replace(options, params=loaded.params)
+            options = replace(options, params=loaded.params, init_model=model)
             return _train_on_cluster(files, options, settings, reading, observer)
         reading = replace(reading, gain=expression and expression.text)
-        return _LocalTraining(files, loaded, settings, reading, observer).run()
+        return _LocalTraining(files, loaded, settings, model, reading, observer).run()
 
 
 def resolve_objective(objective: Any) -> Any:
@@ -295,6 +297,8 @@ def _choose_quality(
         reason = f"{backend} grows no trees"
         if quality not in (None, PLAIN):
             raise ParameterError(f"--quality {quality}: {reason}. Use --quality {PLAIN}")
+        if options.tree_limit is not None:
+            raise ParameterError(f"--max-trees does not apply: {reason}")
     elif files.cluster and not options.folds:
         reason = f"workers stream their rows; --quality {GOOD} trains folds of rows in memory"
     if quality is None and reason:
@@ -347,13 +351,12 @@ class _LocalTraining:
         files: TrainFilesOptions,
         options: TrainOptions,
         settings: Settings,
+        model: RankingModel | None,
         reading: FileOptions,
         observer: Observer,
     ) -> None:
-        self._files, self._settings, self._observer = files, settings, observer
-        self._model = None
-        if options.init_model is not None:
-            self._model = as_model(options.init_model, "init_model")
+        self._files, self._observer = files, observer
+        self._settings, self._model = settings, model
         log = [JsonLines(files.log)] if files.log else []
         stopper = StopWhenAsked(observer.request)
         every = (*options.callbacks, *observer.callbacks, *log, stopper)

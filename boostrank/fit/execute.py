@@ -213,13 +213,12 @@ def used_columns(plan: Plan) -> Int64Array | None:
     Training keeps all columns if most occur, or if a parameter, a model or a column within queries
     refers to columns.
     """
-    data, kinds = plan.train_set, plan.trainings[0].columns.kinds
-    if not plan.engine.stores_absent or data.categories or kinds or plan.init_model is not None:
+    data, training = plan.train_set, plan.trainings[0]
+    refers = data.categories or training.columns.kinds or plan.init_model is not None
+    if not plan.engine.stores_absent or refers:
         return None
-    of_features = {"interaction_constraints", "monotone_constraints"}
-    names_features = plan.engine.params.resolve_names(plan.settings.params).keys() & of_features
     # The rows of other workers may have other columns.
-    if names_features or not plan.collective.is_alone:
+    if training.limits.are_given or not plan.collective.is_alone:
         return None
     return data.occurring_columns
 

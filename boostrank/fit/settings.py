@@ -25,7 +25,6 @@ from boostrank.kernels.objective import ObjectiveSpec
 from boostrank.kernels.options import OPTIONS
 from boostrank.kernels.primitives import SEED
 from boostrank.metrics import Metric
-from boostrank.model.averaging import check_limit
 from boostrank.objective.description import Objective, TrainingObjective
 from boostrank.objective.mixture import MIXTURE_PARAMS, accepted_params, parse_objective
 from boostrank.objectives import OBJECTIVES
@@ -149,8 +148,6 @@ def default_objective(backend: str) -> str:
 def check_options(options: TrainOptions) -> Settings:
     """Validate the options as far as possible without data, and return the settings."""
     engine = get_backend(options.backend)
-    if options.tree_limit is not None:
-        check_limit(options.tree_limit, engine)
     return split_params(options.flat(), options.rounds or DEFAULT_ROUNDS, engine)
 
 
