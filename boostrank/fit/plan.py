@@ -264,7 +264,6 @@ class Plan:
     Args:
         options: the options as the user passed them.
         params: parameters after the preset, without those that moved into the data.
-        recorded: parameters after the preset, for the record of a single training.
         train_set, valid: the data, as in `Training`.
         preset: the preset, with the folds and their members. The default is a plain training.
         init_model, fill, collective: as in `Training`.
@@ -273,7 +272,6 @@ class Plan:
     options: TrainOptions
     engine: Backend
     params: ParamValues
-    recorded: Mapping[str, Any] = field(default_factory=dict)
     train_set: RankingDataset
     valid: DataSets = ()
     preset: Preset = Preset()
@@ -323,8 +321,10 @@ class Plan:
             member: None for the first of the preset.
         """
         member = member or self.preset.members[0]
-        params, recorded = member.update(self.params), member.update(self.recorded)
-        if seed is not None:
+        params = member.update(self.params)
+        if seed is None:
+            recorded = member.update(self.preset.update(self.options.flat()))
+        else:
             params = {name: params[name] for name in params if name not in SEED_NAMES}
             recorded = params = params | {"seed": seed}
         # The preset decides the rounds (`presets.choose_preset`); a member may have fewer.

@@ -106,8 +106,7 @@ def resolve(
     _check_labels(plan)
     # Choose trees, rounds, folds and their members.
     preset = choose_preset(plan)
-    recorded = preset.update(options.flat())
-    plan = replace(plan, preset=preset, params=preset.update(params), recorded=recorded)
+    plan = replace(plan, preset=preset, params=preset.update(params))
     measured = [data for training in plan.trainings for _, data in training.valid]
     if preset.folds:
         measured.append(plan.train_set)
