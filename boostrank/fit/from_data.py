@@ -80,10 +80,10 @@ def train(
     num_boost_round: int | None = None,
     valid_sets: Any = None,
     valid_names: Sequence[str] | str | None = None,
-    feval: Any = None,
+    feval: Any = (),
     init_model: Any = None,
     keep_training_booster: bool = False,
-    callbacks: Sequence[Callable[..., Any]] | None = None,
+    callbacks: Sequence[Callable[..., Any]] | None = (),
     **options: Any,
 ) -> RankingModel:
     """Train a ranker. The signature follows `lgb.train`.
