@@ -57,8 +57,7 @@ from boostrank.records import ModelInfo
 
 _LAUNCHERS = ("local", "env", "dask", "spark", "ray")
 """Modules in `boostrank.cluster` with launchers."""
-_OWN_ARGUMENTS = ("tell", "fold_ended", "worker_timeout")
-_OWN = [Option(name=name, help="") for name in (*_OWN_ARGUMENTS, "format", "categorical_feature")]
+_OF_TABLES = [Option(name=name, help="") for name in ("format", "categorical_feature")]
 
 
 def launcher_of(workers: Any) -> Launcher:
@@ -77,7 +76,7 @@ def launcher_of(workers: Any) -> Launcher:
     return launcher
 
 
-@takes_options((*KEYWORDS.values(), *declared(ReadOptions).values(), *_OWN))
+@takes_options((*KEYWORDS.values(), *declared(ReadOptions).values(), *_OF_TABLES))
 def train(
     workers: Any,
     params: Mapping[str, Any] | None,
@@ -85,6 +84,9 @@ def train(
     num_boost_round: int | None = None,
     valid: Any = None,
     valid_names: Sequence[str] | None = None,
+    tell: Callable[[str], None] | None = None,
+    fold_ended: Callable[[FoldSummary], Any] | None = None,
+    worker_timeout: float = WORKER_TIMEOUT,
     **options: Any,
 ) -> RankingModel:
     """Train a ranker on several workers.
@@ -104,6 +106,10 @@ def train(
         valid: files or a table to evaluate in each round, or a list of lists or of tables for
             several sets.
         valid_names: names of the validation sets. The default is `valid_0`, ....
+        tell: function that is called with a summary of the workers and data before training.
+        fold_ended: function that is called with a `boostrank.fit.execute.FoldSummary` after each
+            fold.
+        worker_timeout: number of seconds without an answer after which a worker is considered lost.
         options: options of `boostrank.train` and `boostrank.read` (`from_frame` for tables), and
 
             * `checkpoint`: the model is saved to its path periodically, and can be continued with
@@ -111,13 +117,7 @@ def train(
             * `callbacks`: called in this process, without a model; `StopTraining` takes effect a
               few rounds later;
             * `folds` and `quality`: folds are of the queries of all workers, which read their rows
-              into memory;
-            * `fold_ended`: function that is called with a `boostrank.fit.execute.FoldSummary` after
-              each fold;
-            * `tell`: function that is called with a summary of the workers and data before
-              training;
-            * `worker_timeout`: number of seconds without an answer after which a worker is
-              considered lost.
+              into memory.
 
     Raises:
         WorkerLost: if a worker died or does not answer. Its attribute `model` has the rounds that
@@ -126,10 +126,9 @@ def train(
         InputError, TrainingError: as in `boostrank.train`, naming the shard or worker, or if a
             query is in two shards, no worker can read a shard, or workers have different versions.
     """
-    own = {name: options.pop(name) for name in _OWN_ARGUMENTS if name in options}
     keywords = {name: options.pop(name) for name in KEYWORDS if name in options}
     train_options = with_params(TrainOptions(**keywords, rounds=num_boost_round), params or {})
-    training = ClusterTraining(train_options, options, **own)
+    training = ClusterTraining(train_options, options, tell, fold_ended, worker_timeout)
     return training.start(workers, data, valid, valid_names)
 
 
@@ -180,9 +179,9 @@ class ClusterTraining:
         self,
         options: TrainOptions,
         reading: dict[str, Any],
-        tell: Callable[[str], None] | None = None,
-        fold_ended: Callable[[FoldSummary], Any] | None = None,
-        worker_timeout: float = WORKER_TIMEOUT,
+        tell: Callable[[str], None] | None,
+        fold_ended: Callable[[FoldSummary], Any] | None,
+        worker_timeout: float,
     ) -> None:
         if not worker_timeout > 0:
             raise ParameterError(f"worker_timeout={worker_timeout!r} must be above 0 seconds")
