@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 from boostrank.checking.user_file import load_metric, load_objective
@@ -46,25 +45,24 @@ from boostrank.fit.execute import FoldSummary, execute
 from boostrank.fit.from_data import by_name
 from boostrank.fit.plan import Plan, Training
 from boostrank.fit.resolve import resolve
-from boostrank.fit.settings import as_list, check_options
+from boostrank.fit.settings import Settings, check_options
 from boostrank.metrics import Metric
 from boostrank.model.files import check_ending, sidecar_path
-from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.options import (
     GOOD,
-    KEYWORDS,
     NO_CACHE,
     PLAIN,
     FileOptions,
     FitOptions,
     TrainFilesOptions,
     TrainOptions,
+    as_list,
     contradictions,
     declared,
     takes_options,
 )
-from boostrank.planning import choose_route, wanted_route
+from boostrank.routes import choose_route, wanted_route
 from boostrank.tracking import JsonLines
 
 __all__ = ["FoldSummary", "Observer", "StopRequest", "train_files"]
@@ -204,9 +202,8 @@ def from_files(
     ):
         raise ParameterError("--folds needs rows in memory; leave out --route and --cache")
     if files.target:
-        requested = WithinQuery.of_options(options)
-        kinds = "" if requested is None else ",".join(requested.kinds)
-        _check_target(files, observer.say, engine=options.backend, within=kinds)
+        within = str(options.within_query or "")
+        _check_target(files, observer.say, engine=options.backend, within=within)
         most_trees = TARGETS.get(files.target).most_trees
         limited = options if files.cluster else options.within_limit(most_trees)
         if limited is not options:
@@ -218,6 +215,10 @@ def from_files(
     checkpoint = _make_checkpoint(files, options)
     options = replace(options, checkpoint=checkpoint)
     observer.has_chosen(options)
+    loaded, expression = load_options(options), expression_of(options.gain)
+    settings, model = check_options(loaded), None
+    if options.init_model is not None:
+        model = as_model(options.init_model, "init_model")
     with contextlib.ExitStack() as reservations:
         if files.model is not None:
             check_ending(files.model)
@@ -238,8 +239,11 @@ def from_files(
                     words = "the file is not a checkpoint; name another one with --checkpoint"
                 raise InputError(f"{checkpoint.path}: {words}")
         if files.cluster:
-            return _train_on_cluster(files, options, reading, observer)
-        return _LocalTraining(files, options, reading, observer).run()
+            # The workers load the objective's file, and compute gains.
+            options = replace(options, params=loaded.params, init_model=model)
+            return _train_on_cluster(files, options, settings, reading, observer)
+        reading = replace(reading, gain=expression and expression.text)
+        return _LocalTraining(files, loaded, settings, model, reading, observer).run()
 
 
 def resolve_objective(objective: Any) -> Any:
@@ -272,9 +276,8 @@ def _use_clicks(
 ) -> TrainOptions:
     """Check that the files have clicks, and return options for gains of clicks."""
     objective = str(options.objective or "")
-    for name, value in {"gain": options.gain, "within-query": options.within_query}.items():
-        if value is not None:
-            raise ParameterError(f"--clicks and --{name} cannot be used together")
+    if options.gain is not None:
+        raise ParameterError("--clicks and --gain cannot be used together")
     if of_engine(objective):
         raise ParameterError(
             f"--clicks needs real gains, but {objective} takes grades; use a boostrank objective"
@@ -294,6 +297,8 @@ def _choose_quality(
         reason = f"{backend} grows no trees"
         if quality not in (None, PLAIN):
             raise ParameterError(f"--quality {quality}: {reason}. Use --quality {PLAIN}")
+        if options.tree_limit is not None:
+            raise ParameterError(f"--max-trees does not apply: {reason}")
     elif files.cluster and not options.folds:
         reason = f"workers stream their rows; --quality {GOOD} trains folds of rows in memory"
     if quality is None and reason:
@@ -338,18 +343,6 @@ def _make_checkpoint(files: TrainFilesOptions, options: TrainOptions) -> Checkpo
     return Checkpoint(path, every=files.checkpoint_every, **how)
 
 
-def name_sets_of_files(paths: Sequence[str]) -> list[str]:
-    """Return the names of validation files without folders and extensions, or valid_0, valid_1, ...
-    if names clash.
-    """
-    names = []
-    for path in paths:
-        stem = Path(path).name.split(".")[0].strip("*?-_")
-        names.append(stem or Path(path).parent.name or path)
-    distinct = len(set(names)) == len(names) and "training" not in names
-    return names if distinct else [f"valid_{i}" for i in range(len(paths))]
-
-
 class _LocalTraining:
     """A training from files on this machine."""
 
@@ -357,24 +350,21 @@ class _LocalTraining:
         self,
         files: TrainFilesOptions,
         options: TrainOptions,
+        settings: Settings,
+        model: RankingModel | None,
         reading: FileOptions,
         observer: Observer,
     ) -> None:
         self._files, self._observer = files, observer
-        self._model = None
-        if options.init_model is not None:
-            self._model = as_model(options.init_model, "init_model")
+        self._settings, self._model = settings, model
         log = [JsonLines(files.log)] if files.log else []
         stopper = StopWhenAsked(observer.request)
-        every = (*as_list(options.callbacks), *observer.callbacks, *log, stopper)
-        self._options = replace(load_options(options), callbacks=every)
-        self._settings, self._names = check_options(self._options), name_sets_of_files(files.valid)
-        if self._settings.patience and not self._names and not self._options.on_folds:
+        every = (*options.callbacks, *observer.callbacks, *log, stopper)
+        self._options = replace(options, callbacks=every)
+        if settings.patience and not files.valid and not options.on_folds:
             raise ParameterError("early stopping needs --valid, or --folds")
         self._features, reading = split_declared_features(files.target, reading, files.train)
-        expression = expression_of(options.gain)
-        gain = None if expression is None else expression.text
-        self._reading = replace(reading, keep_names=False, gain=gain)
+        self._reading = replace(reading, keep_names=False)
 
     def run(self) -> RankingModel:
         """Read the files, train, and save the model."""
@@ -389,13 +379,13 @@ class _LocalTraining:
                 data.features.watch = self._observer.binning
         # Without a validation set, show the metric of the training set; folds have held-out
         # queries.
-        watched = list(zip(self._names, valid_sets, strict=True))
+        watched = list(zip(files.valid_names, valid_sets, strict=True))
         if not watched and not self._options.on_folds:
             watched = [("training", train_set)]
         with contextlib.redirect_stdout(sys.stderr):  # the engines print
             plan = resolve(options, train_set, watched, init_model=self._model)
         if self._options.on_folds and not plan.preset.folds and not valid_sets:
-            plan = plan.with_trainings(valid=(("training", plan.train_set),))
+            plan = replace(plan, valid=(("training", plan.train_set),))
         if plan.preset.quality != PLAIN:
             say(plan.preset.summary)
         if files.target:
@@ -507,21 +497,19 @@ class _LocalTraining:
 
 
 def _train_on_cluster(
-    files: TrainFilesOptions, options: TrainOptions, reading: FileOptions, observer: Observer
+    files: TrainFilesOptions,
+    options: TrainOptions,
+    settings: Settings,
+    reading: FileOptions,
+    observer: Observer,
 ) -> RankingModel:
     """Train on workers, which read the files, and save the model."""
-    from boostrank.cluster import train
+    from boostrank.cluster.client import ClusterTraining
 
-    loaded = load_options(options)
-    settings = check_options(loaded)
     if any(metric.function is not None for metric in Metric.all_of(settings.metrics)):
         raise InputError(
             "workers of a cluster cannot load a metric from a file; leave out --metric FILE.py:NAME"
         )
-    # The workers load the objective's file, and compute gains.
-    options = replace(options, params=loaded.params)
-    changed = options.changed
-    user_callbacks = changed.pop("callbacks", ())
     so_far = None
     if files.model is not None and not options.on_folds:
         so_far = Checkpoint(f"{files.model}.so-far", every=files.checkpoint_every)
@@ -530,23 +518,18 @@ def _train_on_cluster(
             "on a cluster, --checkpoint-every needs --model, and a single training: leave it out"
         )
     request = observer.request
+    callbacks = (*options.callbacks, *observer.callbacks, StopWhenAsked(request))
+    training = ClusterTraining(
+        replace(options, callbacks=callbacks, checkpoint=so_far),
+        reading.keywords,
+        tell=observer.say,
+        fold_ended=observer.fold_ended,
+        worker_timeout=files.worker_timeout,
+    )
     with observer.training(settings.headline, [], options.on_folds):
         with contextlib.redirect_stdout(sys.stderr):
-            model = train(
-                files.cluster,
-                options.flat(),
-                files.train,
-                options.rounds,
-                [[path] for path in files.valid],
-                name_sets_of_files(files.valid),
-                **{name: value for name, value in changed.items() if name in KEYWORDS},
-                callbacks=[*user_callbacks, *observer.callbacks, StopWhenAsked(request)],
-                **reading.keywords,
-                checkpoint=so_far,
-                tell=observer.say,
-                fold_ended=observer.fold_ended,
-                worker_timeout=files.worker_timeout,
-            )
+            valid = [[path] for path in files.valid]
+            model = training.start(files.cluster, files.train, valid, files.valid_names)
         observer.saving()
         if files.model is not None:
             save_or_rescue(model, files.model)

@@ -21,6 +21,7 @@ import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
@@ -363,6 +364,13 @@ def parse_label_map(label_map: Mapping[float, float] | str) -> dict[float, float
     return mapped
 
 
+def as_list(values: Any) -> list[Any]:
+    """Return the elements of a list or tuple, none for None, or a single value as a list."""
+    if values is None:
+        return []
+    return list(values) if isinstance(values, list | tuple) else [values]
+
+
 CONVENTIONS = ("default", "lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor", "mslr")
 """The names in `boostrank.core.conventions.PRESETS`."""
 BACKENDS = ("lightgbm", "xgboost", "linear")
@@ -557,6 +565,7 @@ class WithinQueryOptions(Options, group="Start and features"):
         "Add per-query features, which the saved model computes: rank, zscore, minmax,"
         " opensearch_zscore, best or mean (differences from the query's maximum or mean).",
         metavar="KIND,...",
+        conflicts="clicks",
     )
     of: Any = option(
         "Features to which --within-query applies, by name or number.",
@@ -631,8 +640,13 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
         shown="MODEL.checkpoint",
         group="Checkpoints",
     )
-    callbacks: Any = option("Callbacks, called each round of each fold.", flag=None)
-    feval: Any = option("Metrics as functions, as in `lgb.train`.", flag=None, alone=True)
+    callbacks: Any = option("Callbacks, called each round of each fold.", (), flag=None)
+    feval: Any = option("Metrics as functions, as in `lgb.train`.", (), flag=None, alone=True)
+
+    def __post_init__(self) -> None:
+        for name in ("callbacks", "feval"):
+            object.__setattr__(self, name, tuple(as_list(getattr(self, name))))
+        super().__post_init__()
 
     @property
     def single(self) -> TrainOptions:
@@ -776,6 +790,18 @@ class TrainFilesOptions(PropensityOptions, MemoryOptions, TargetOptions, group="
         group=MemoryOptions.GROUP,
         needs="cluster",
     )
+
+    @property
+    def valid_names(self) -> list[str]:
+        """The names of the validation files without folders and extensions, or valid_0, valid_1,
+        ... if names clash.
+        """
+        names = []
+        for path in map(Path, self.valid):
+            stem = path.name.split(".")[0].strip("*?-_")
+            names.append(stem or path.parent.name or str(path))
+        distinct = len(set(names)) == len(names) and "training" not in names
+        return names if distinct else [f"valid_{i}" for i in range(len(names))]
 
 
 class OutputOptions(ConfigOptions, JsonOptions, group="Data and output"):

@@ -24,6 +24,7 @@ import numpy as np
 import boostrank
 from boostrank.cli import main
 from boostrank.core.machine import openmp_environment
+from boostrank.engines import parse_model
 from boostrank.fit.checkpoint import _read
 from boostrank.model.files import read_model_files
 
@@ -87,7 +88,7 @@ def whole_files(model: Path) -> None:
     """
     if model.exists():
         # An engine that loads it here would start threads, which no fork survives.
-        read_model_files(model)
+        parse_model(read_model_files(model)[0])
     checkpoint = Path(f"{model}.checkpoint")
     if checkpoint.exists():
         _read(str(checkpoint))

@@ -18,7 +18,8 @@ import click
 
 from boostrank import __version__
 from boostrank.cli.errors import run_reporting_errors, show_tracebacks
-from boostrank.cli.process import exit_at_interrupted_imports, exit_at_second_press, prepare_streams
+from boostrank.cli.signals import exit_at_interrupted_imports, exit_at_second_press
+from boostrank.cli.streams import prepare_streams
 from boostrank.core import machine
 from boostrank.core.errors import InputError
 from boostrank.core.machine import openmp_environment

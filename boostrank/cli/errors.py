@@ -1,8 +1,4 @@
-"""Errors and warnings as single lines on standard error, exit statuses, and signal handling.
-
-Ctrl-C and SIGTERM make a training finish its round and write model and checkpoint. A second Ctrl-C
-exits at once.
-"""
+"""Errors and warnings as single lines on standard error, and exit statuses."""
 
 from __future__ import annotations
 
@@ -11,9 +7,8 @@ import difflib
 import os
 import re
 import shlex
-import signal
 import sys
-import time
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -21,7 +16,6 @@ from typing import Any
 
 import click
 
-from boostrank.cli.process import ONE_PRESS_SECONDS, exit_soon, hear_signals
 from boostrank.core import machine
 from boostrank.core.errors import BoostrankError
 from boostrank.engines import engines_with
@@ -32,6 +26,7 @@ _ARGUMENT = re.compile(r"\b([a-z]\w*)='([^']*)'(?! must\b| is\b)")
 _UNMAPPED = re.compile(
     "failed to map segment|[Cc]annot allocate memory|Could not find/load shared object"
 )
+_PATIENCE = 2.0  # seconds until the process exits without waiting for threads
 _ERASE = "\r\x1b[K"  # return to the beginning of the line, and erase it
 _running = {"status": DONE, "debug": False, "line": False}
 """The exit status of the running command, whether --debug was given, and whether a progress line is
@@ -82,7 +77,7 @@ def _status_of(work: Callable[[], Any]) -> int:
     except (click.Abort, KeyboardInterrupt):
         say("boostrank: stopped")
         if machine.own_process:
-            exit_soon(INTERRUPTED)
+            _exit_soon(INTERRUPTED)
         return INTERRUPTED
     except Exception as error:
         usage = isinstance(error, click.ClickException)
@@ -90,6 +85,13 @@ def _status_of(work: Callable[[], Any]) -> int:
             traceback.print_exc()
         say(f"boostrank: error: {_describe(error)}")
         return BAD_INPUT if usage else getattr(error, "exit_code", FAILED)
+
+
+def _exit_soon(status: int) -> None:
+    """Exit with this status after two seconds if the interpreter is still waiting for threads."""
+    timer = threading.Timer(_PATIENCE, os._exit, [status])
+    timer.daemon = True
+    timer.start()
 
 
 def _describe(error: Exception) -> str:
@@ -189,53 +191,3 @@ def _warnings_in_one_line() -> Iterator[None]:
         warnings.simplefilter("always", RuntimeWarning)
         warnings.showwarning = show
         yield
-
-
-class StopRequest:
-    """A request to stop a training.
-
-    Attributes:
-        pending: whether a signal has arrived.
-        stopped: whether the training ended early because of the request. A request in the last
-            round, or while the model is being written, has no effect.
-        saving: whether the training is over and the model is being written.
-        exit_status: exit status of a stopped process, which is 128 plus the signal number, as in
-            shells.
-    """
-
-    def __init__(self) -> None:
-        self.pending = self.stopped = self.saving = False
-        self.exit_status = INTERRUPTED
-        self._first = 0.0
-
-    def hear(self, number: int) -> None:
-        """Set the request at the first signal, and exit at a second Ctrl-C."""
-        now = time.monotonic()
-        if number not in (signal.SIGINT, signal.SIGTERM):
-            return
-        if not self.pending:
-            self.pending, self._first, self.exit_status = True, now, 128 + number
-            doing = "stopping after this round"
-            if self.saving:
-                doing = "the training is over; writing the model"
-            say(f"{doing} (press Ctrl-C again to exit at once)")
-        elif number == signal.SIGINT and now - self._first > ONE_PRESS_SECONDS:
-            outcome = "nothing was written"
-            if self.saving:
-                outcome = "the model may not have been written"
-            say(f"boostrank: stopped at once; {outcome}")
-            os._exit(INTERRUPTED)
-
-
-@contextlib.contextmanager
-def graceful_stop(request: StopRequest | None = None) -> Iterator[StopRequest]:
-    """Make signals set the request instead of ending the process, except for a second Ctrl-C."""
-    request = request or StopRequest()
-    handlers = {s: signal.signal(s, lambda *_: None) for s in (signal.SIGINT, signal.SIGTERM)}
-    end = hear_signals(request.hear)
-    try:
-        yield request
-    finally:
-        end()
-        for number, handler in handlers.items():
-            signal.signal(number, handler)

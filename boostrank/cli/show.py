@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from boostrank.cli.errors import StopRequest, erase_line, graceful_stop, say, show_line
+from boostrank.cli.errors import erase_line, say, show_line
+from boostrank.cli.signals import StopRequest, graceful_stop
 from boostrank.reporting.table import Table
 
 if TYPE_CHECKING:

@@ -64,7 +64,6 @@ class _Screen(RoundProgress):
         self, model: RankingModel, files: TrainFilesOptions, *, as_json: bool
     ) -> None:
         """Print what was measured, and the model's size and path, or a record of it as JSON."""
-        from boostrank.from_files import name_sets_of_files
         from boostrank.model.averaging import count_trees
 
         folds, renewed = model.info.folds, model.info.renewed
@@ -72,7 +71,7 @@ class _Screen(RoundProgress):
             if self.request.stopped:
                 say(f"stopped in fold {len(folds['rounds'])}; the model contains the folds so far")
             # Without a metric, folds have no values.
-            for name, value in zip(name_sets_of_files(files.valid), folds["valid"], strict=False):
+            for name, value in zip(files.valid_names, folds["valid"], strict=False):
                 say(f"{name}: {_held_out(folds, value)}")
         elif model.summary is not None:
             self._report_training(model, model.summary)

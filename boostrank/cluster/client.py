@@ -41,7 +41,7 @@ from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.execute import FoldSummary
 from boostrank.fit.from_data import name_sets, with_params
 from boostrank.fit.resolve import with_objective_of
-from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, as_list, pop_param, split_params
+from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, pop_param, split_params
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.options import (
     DEFAULT_ROUNDS,
@@ -49,6 +49,7 @@ from boostrank.options import (
     Option,
     ReadOptions,
     TrainOptions,
+    as_list,
     declared,
     takes_options,
 )
@@ -56,10 +57,7 @@ from boostrank.records import ModelInfo
 
 _LAUNCHERS = ("local", "env", "dask", "spark", "ray")
 """Modules in `boostrank.cluster` with launchers."""
-_OWN = [
-    Option(name=name, help="")
-    for name in ("tell", "fold_ended", "worker_timeout", "format", "categorical_feature")
-]
+_OF_TABLES = [Option(name=name, help="") for name in ("format", "categorical_feature")]
 
 
 def launcher_of(workers: Any) -> Launcher:
@@ -78,7 +76,7 @@ def launcher_of(workers: Any) -> Launcher:
     return launcher
 
 
-@takes_options((*KEYWORDS.values(), *declared(ReadOptions).values(), *_OWN))
+@takes_options((*KEYWORDS.values(), *declared(ReadOptions).values(), *_OF_TABLES))
 def train(
     workers: Any,
     params: Mapping[str, Any] | None,
@@ -86,6 +84,9 @@ def train(
     num_boost_round: int | None = None,
     valid: Any = None,
     valid_names: Sequence[str] | None = None,
+    tell: Callable[[str], None] | None = None,
+    fold_ended: Callable[[FoldSummary], Any] | None = None,
+    worker_timeout: float = WORKER_TIMEOUT,
     **options: Any,
 ) -> RankingModel:
     """Train a ranker on several workers.
@@ -105,6 +106,10 @@ def train(
         valid: files or a table to evaluate in each round, or a list of lists or of tables for
             several sets.
         valid_names: names of the validation sets. The default is `valid_0`, ....
+        tell: function that is called with a summary of the workers and data before training.
+        fold_ended: function that is called with a `boostrank.fit.execute.FoldSummary` after each
+            fold.
+        worker_timeout: number of seconds without an answer after which a worker is considered lost.
         options: options of `boostrank.train` and `boostrank.read` (`from_frame` for tables), and
 
             * `checkpoint`: the model is saved to its path periodically, and can be continued with
@@ -112,13 +117,7 @@ def train(
             * `callbacks`: called in this process, without a model; `StopTraining` takes effect a
               few rounds later;
             * `folds` and `quality`: folds are of the queries of all workers, which read their rows
-              into memory;
-            * `fold_ended`: function that is called with a `boostrank.fit.execute.FoldSummary` after
-              each fold;
-            * `tell`: function that is called with a summary of the workers and data before
-              training;
-            * `worker_timeout`: number of seconds without an answer after which a worker is
-              considered lost.
+              into memory.
 
     Raises:
         WorkerLost: if a worker died or does not answer. Its attribute `model` has the rounds that
@@ -127,29 +126,17 @@ def train(
         InputError, TrainingError: as in `boostrank.train`, naming the shard or worker, or if a
             query is in two shards, no worker can read a shard, or workers have different versions.
     """
-    training = ClusterTraining(params, num_boost_round, **options)
-    is_files = data is not None and all(map(_is_path, as_list(data)))
-    sets = as_list(valid)
-    if sets and all(map(_is_path, sets)):
-        sets = [sets]
-    if is_files:
-        data, sets = _expand(as_list(data)), [_expand(as_list(group)) for group in sets]
-    pairs = name_sets(sets, valid_names, data)
-    if training.settings.patience and not sets and not training.on_folds:
-        raise ParameterError("early stopping needs a validation set")
-    launcher: Any = launcher_of(workers)
-    with contextlib.closing(launcher):
-        if launcher.rank:
-            model: RankingModel = launcher.serve()
-            return model
-        return training.run(launcher, data, dict(pairs), frames=not is_files)
+    keywords = {name: options.pop(name) for name in KEYWORDS if name in options}
+    train_options = with_params(TrainOptions(**keywords, rounds=num_boost_round), params or {})
+    training = ClusterTraining(train_options, options, tell, fold_ended, worker_timeout)
+    return training.start(workers, data, valid, valid_names)
 
 
 def _leave_to_workers(options: TrainOptions, reading: dict[str, Any]) -> TrainOptions:
-    """Move an expression of the gain to the `reading` options, and read an objective's file, which
-    the workers run.
+    """Return the options with all parameters in `params`. Move an expression of the gain to the
+    `reading` options, and read an objective's file, which the workers run.
     """
-    params, file = dict(options.params), None
+    params, file = options.flat(), None
     gain = pop_param(dict(params), GAIN_NAMES, None)
     objective = pop_param(dict(params), OBJECTIVE_NAMES, None)
     expression = expression_of(gain)
@@ -159,7 +146,8 @@ def _leave_to_workers(options: TrainOptions, reading: dict[str, Any]) -> TrainOp
     if isinstance(objective, str) and objective.endswith(".py"):
         pop_param(params, OBJECTIVE_NAMES, None)
         file = ObjectiveFile.read(objective)
-    return replace(options, params=params, objective=file)
+    keywords = {name: value for name, value in options.changed.items() if name in KEYWORDS}
+    return TrainOptions(params=params, rounds=options.rounds, objective=file, **keywords)
 
 
 def _check_options_of_cluster(options: TrainOptions) -> None:
@@ -179,32 +167,35 @@ def _check_options_of_cluster(options: TrainOptions) -> None:
 
 
 class ClusterTraining:
-    """A training run on several workers, with the arguments of `train`."""
+    """A training run on several workers.
+
+    Args:
+        options: the options of the training.
+        reading: options of `boostrank.read`, or of `from_frame` for tables.
+        tell, fold_ended, worker_timeout: as for `train`.
+    """
 
     def __init__(
         self,
-        params: Mapping[str, Any] | None,
-        rounds: int | None,
-        tell: Callable[[str], None] | None = None,
-        fold_ended: Callable[[FoldSummary], Any] | None = None,
-        worker_timeout: float = WORKER_TIMEOUT,
-        **reading: Any,
+        options: TrainOptions,
+        reading: dict[str, Any],
+        tell: Callable[[str], None] | None,
+        fold_ended: Callable[[FoldSummary], Any] | None,
+        worker_timeout: float,
     ) -> None:
         if not worker_timeout > 0:
             raise ParameterError(f"worker_timeout={worker_timeout!r} must be above 0 seconds")
-        keywords = {name: reading.pop(name) for name in KEYWORDS if name in reading}
-        options = with_params(TrainOptions(**keywords, rounds=rounds), params or {})
         workers_of(options.backend)
         # Refuse what workers cannot do before any of them starts.
         options = _leave_to_workers(options, reading)
         self.on_folds = options.on_folds
         _check_options_of_cluster(options)
-        self._checkpoint, self._callbacks = options.checkpoint, options.callbacks or ()
+        self._checkpoint, self._callbacks = options.checkpoint, options.callbacks
         self._model, self._before = None, 0
         if options.init_model is not None:
             self._model = as_model(options.init_model, "init_model")
             self._before = self._model.best_iteration
-        options = replace(options, init_model=self._model, checkpoint=None, callbacks=None)
+        options = replace(options, init_model=self._model, checkpoint=None, callbacks=())
         self._options, self._reading, self._engine = options, reading, get_backend(options.backend)
         self._tell, self._fold_ended, self._timeout = tell, fold_ended, worker_timeout
         file = options.objective
@@ -222,7 +213,27 @@ class ClusterTraining:
         self._history, self._saved = History(), 0
         self._history.rounds = self._before
 
-    def run(
+    def start(
+        self, workers: Any, data: Any, valid: Any, valid_names: Sequence[str] | None
+    ) -> RankingModel:
+        """Train on workers, with the arguments of `train`."""
+        is_files = data is not None and all(map(_is_path, as_list(data)))
+        sets = as_list(valid)
+        if sets and all(map(_is_path, sets)):
+            sets = [sets]
+        if is_files:
+            data, sets = _expand(as_list(data)), [_expand(as_list(group)) for group in sets]
+        pairs = name_sets(sets, valid_names, data)
+        if self.settings.patience and not sets and not self.on_folds:
+            raise ParameterError("early stopping needs a validation set")
+        launcher: Any = launcher_of(workers)
+        with contextlib.closing(launcher):
+            if launcher.rank:
+                model: RankingModel = launcher.serve()
+                return model
+            return self._run(launcher, data, dict(pairs), frames=not is_files)
+
+    def _run(
         self, launcher: Launcher, data: Any, sets: Mapping[str, Any], *, frames: bool
     ) -> RankingModel:
         """Train on a launcher's workers. `data` and each validation set are paths, or a table if

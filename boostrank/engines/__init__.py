@@ -196,12 +196,18 @@ def parse_model(body: bytes) -> Any:
 
 
 def load_booster(body: bytes) -> Booster:
-    """Load a checked model file with its engine. Models of serving programs score as there."""
+    """Check a model file, and load it with its engine. Models of serving programs score as there.
+
+    Raises:
+        ModelError: as `parse_model`. The engine may raise errors of its own.
+    """
     served = _read_served(body)
-    if served is None:
-        return get_backend(format_of(body).name).load(body)
-    booster: Booster = import_module(_SERVED).load(served)
-    return booster
+    if served is not None:
+        booster: Booster = import_module(_SERVED).load(served)
+        return booster
+    model_format = format_of(body)
+    model_format.parse(body)
+    return get_backend(model_format.name).load(body)
 
 
 def _read_served(body: bytes) -> Any:

@@ -33,11 +33,13 @@ class Limits:
         unused: columns that trees cannot split by, or only as categories, ascending.
         groups: sets of columns, where the splits above each leaf use the columns of one set; None
             allows any columns.
+        are_given: whether a parameter lists columns or has a value for each.
     """
 
     direction: Int64Array
     unused: tuple[int, ...] = ()
     groups: tuple[frozenset[int], ...] | None = None
+    are_given: bool = False
 
     @classmethod
     def none(cls, columns: int) -> Limits:

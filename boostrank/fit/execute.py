@@ -38,7 +38,7 @@ from boostrank.fit.start.cross_fit import CrossFitted, FoldStarts
 from boostrank.fit.start.ridge import FOLDS
 from boostrank.kernels.driver import AllReduce
 from boostrank.metrics import BoundMetrics
-from boostrank.model.averaging import average, cap_trees, limit_trees, with_price
+from boostrank.model.averaging import average, cap_trees, with_price
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import QUICK
 
@@ -188,19 +188,22 @@ class Folds:
 
 def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
     """Train according to a plan. `fold_ended` is called after each fold."""
-    for callback in plan.options.callbacks or ():
+    for callback in plan.options.callbacks:
         if hasattr(callback, "planned"):
             callback.planned(plan)
     data, columns = plan.train_set, used_columns(plan)
     if columns is not None:
         plan = _narrow(plan, columns)
     try:
-        model = train_folds(plan, fold_ended) if plan.preset.folds else _train_once(plan)
+        model = _train_folds(plan, fold_ended) if plan.preset.folds else _train_once(plan)
     except TrainingError as error:
         if columns is not None and error.model is not None:
             error.model = _widen(error.model, data, columns)
         raise
-    return model if columns is None else _widen(model, data, columns)
+    if columns is not None:
+        model = _widen(model, data, columns)
+    limit = plan.options.tree_limit
+    return model if limit is None else with_price(model, limit)
 
 
 def used_columns(plan: Plan) -> Int64Array | None:
@@ -210,13 +213,12 @@ def used_columns(plan: Plan) -> Int64Array | None:
     Training keeps all columns if most occur, or if a parameter, a model or a column within queries
     refers to columns.
     """
-    data, kinds = plan.train_set, plan.trainings[0].columns.kinds
-    if not plan.engine.stores_absent or data.categories or kinds or plan.init_model is not None:
+    data, training = plan.train_set, plan.trainings[0]
+    refers = data.categories or training.columns.kinds or plan.init_model is not None
+    if not plan.engine.stores_absent or refers:
         return None
-    of_features = {"interaction_constraints", "monotone_constraints"}
-    names_features = plan.engine.params.resolve_names(plan.settings.params).keys() & of_features
     # The rows of other workers may have other columns.
-    if names_features or not plan.collective.is_alone:
+    if training.limits.are_given or not plan.collective.is_alone:
         return None
     return data.occurring_columns
 
@@ -228,7 +230,7 @@ def _narrow(plan: Plan, columns: Int64Array) -> Plan:
         return replace(data, features=data.features[:, columns], feature_names=names)
 
     train_set, valid = convert_sets(plan.train_set, plan.valid, narrow)
-    return plan.with_trainings(train_set=train_set, valid=valid)
+    return replace(plan, train_set=train_set, valid=valid)
 
 
 def _widen(model: RankingModel, data: RankingDataset, columns: Int64Array) -> RankingModel:
@@ -252,10 +254,11 @@ def _train_once(plan: Plan) -> RankingModel:
     if renews and plan.collective.is_alone and not any(data.on_disk for data in sets):
         joined = reduce(RankingDataset.join, sets)
         model = renew_leaves(model, replace(training, train_set=joined, valid=()))
-    return model if training.tree_limit is None else limit_trees(model, training.tree_limit)
+    (model,) = cap_trees([model], training.tree_limit)
+    return model
 
 
-def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
+def _train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
     """Train each member of the preset on the queries outside its fold, and average the models.
 
     Queries in validation sets are added to the folds. Each model is stopped early on its fold. The
@@ -290,8 +293,7 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
         models.append(model)
         if fold_ended is not None and not fold_ended(fold, training, model):
             break
-    if first.tree_limit is not None:
-        models = cap_trees(models, first.tree_limit)
+    models = cap_trees(models, first.tree_limit)
     # Score each fold with the model trained without it.
     scores, deviations = np.zeros(data.n_documents), []
     for fold, model in enumerate(models):
@@ -306,8 +308,6 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
         scale = float(np.mean(deviations)) / len(models)
         weights = [scale / deviation for deviation in deviations]
     mean = average(models, weights)
-    if first.tree_limit is not None:
-        mean = with_price(mean, first.tree_limit)
     # Queries without a model are not measured.
     is_scored = folds.fold < len(models)
     per_query = {

@@ -16,9 +16,9 @@ from boostrank.data.engine_data import is_lightgbms
 from boostrank.fit.callbacks import LogRounds
 from boostrank.fit.execute import execute
 from boostrank.fit.resolve import resolve
-from boostrank.fit.settings import OBJECTIVE_NAMES, STOPPING_NAMES, as_list
+from boostrank.fit.settings import OBJECTIVE_NAMES, STOPPING_NAMES
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.options import KEYWORDS, F, TrainOptions, takes_options
+from boostrank.options import KEYWORDS, F, TrainOptions, as_list, takes_options
 
 _POSITIONS = ("params", "train_set", "num_boost_round", "valid_sets", "valid_names", "feval")
 _RENAMED = {
@@ -84,10 +84,10 @@ def train(
     num_boost_round: int | None = None,
     valid_sets: Any = None,
     valid_names: Sequence[str] | str | None = None,
-    feval: Any = None,
+    feval: Any = (),
     init_model: Any = None,
     keep_training_booster: bool = False,
-    callbacks: Sequence[Callable[..., Any]] | None = None,
+    callbacks: Sequence[Callable[..., Any]] | None = (),
     **options: Any,
 ) -> RankingModel:
     """Train a ranker. The signature follows `lgb.train`.
@@ -170,7 +170,7 @@ def train(
         )
     # The parameters of a `lgb.Dataset` are merged with those of the training.
     model = None if init_model is None else as_model(init_model, "init_model")
-    options |= {"feval": feval, "init_model": init_model, "callbacks": as_list(callbacks)}
+    options |= {"feval": feval, "init_model": init_model, "callbacks": callbacks}
     params = {**_params_of(train_set), **by_name(params)}
     # Convert the data, where the training set stays the same object.
     data = as_dataset(train_set, "train_set")

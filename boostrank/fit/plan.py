@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
-from typing import Any, Self
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from boostrank.fit.settings import (
     SEED_NAMES,
     STOPPING_NAMES,
     Settings,
-    as_list,
     pop_param,
     split_params,
 )
@@ -219,6 +218,13 @@ class Training(Settings):
         }
 
     @property
+    def rows(self) -> list[RankingDataset]:
+        """The training set and then the validation sets, with the columns within queries."""
+        complete = partial(self.columns.dataset, threads=self.n_threads)
+        train_set, valid = convert_sets(self.train_set, self.valid, complete)
+        return [train_set, *(data for _, data in valid)]
+
+    @property
     def rounds_before(self) -> int:
         """Number of rounds of the model to continue."""
         model = self.init_model
@@ -258,22 +264,17 @@ class Plan:
     Args:
         options: the options as the user passed them.
         params: parameters after the preset, without those that moved into the data.
-        recorded: parameters after the preset, for the record of a single training.
         train_set, valid: the data, as in `Training`.
         preset: the preset, with the folds and their members. The default is a plain training.
-        trainings: the training on all queries, or that of the member of each fold, still with all
-            queries as its training set.
         init_model, fill, collective: as in `Training`.
     """
 
     options: TrainOptions
     engine: Backend
     params: ParamValues
-    recorded: Mapping[str, Any] = field(default_factory=dict)
     train_set: RankingDataset
     valid: DataSets = ()
     preset: Preset = Preset()
-    trainings: tuple[Training, ...] = ()
     init_model: RankingModel | None = None
     fill: Mapping[str, float] = field(default_factory=dict)
     collective: Collective = ALONE
@@ -301,14 +302,16 @@ class Plan:
         """Validation sets, without the training set."""
         return tuple(data for _, data in self.valid if data is not self.train_set)
 
-    def with_trainings(self, **changes: Any) -> Self:
-        """Return the plan with other data or options, and the trainings that follow from them."""
-        plan = replace(self, **changes)
-        members = plan.preset.members
-        if not plan.preset.folds:
-            return replace(plan, trainings=(plan.make_training(),))
-        seeds = range(plan.seed, plan.seed + len(members))
-        return replace(plan, trainings=tuple(map(plan.make_training, seeds, members)))
+    @cached_property
+    def trainings(self) -> tuple[Training, ...]:
+        """The training on all queries, or that of the member of each fold, still with all queries
+        as its training set.
+        """
+        if not self.preset.folds:
+            return (self.make_training(),)
+        members = self.preset.members
+        seeds = range(self.seed, self.seed + len(members))
+        return tuple(map(self.make_training, seeds, members))
 
     def make_training(self, seed: int | None = None, member: Member | None = None) -> Training:
         """Return the training of a member on all queries, with another seed if there is one.
@@ -318,8 +321,10 @@ class Plan:
             member: None for the first of the preset.
         """
         member = member or self.preset.members[0]
-        params, recorded = member.update(self.params), member.update(self.recorded)
-        if seed is not None:
+        params = member.update(self.params)
+        if seed is None:
+            recorded = member.update(self.preset.update(self.options.flat()))
+        else:
             params = {name: params[name] for name in params if name not in SEED_NAMES}
             recorded = params = params | {"seed": seed}
         # The preset decides the rounds (`presets.choose_preset`); a member may have fewer.
@@ -350,8 +355,8 @@ class Plan:
             init_model=self.init_model,
             tree_limit=self.options.tree_limit,
             stops_early=bool(self.preset.folds and member.objective),
-            callbacks=tuple(self.options.callbacks or ()),
-            feval=as_list(self.options.feval),
+            callbacks=self.options.callbacks,
+            feval=self.options.feval,
             limits=limits,
             checkpoint=self.options.checkpoint,
             collective=self.collective,

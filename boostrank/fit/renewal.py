@@ -28,7 +28,7 @@ from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.engines import get_backend
 from boostrank.engines.base import LEAVES, Backend, PredictRequest
 from boostrank.fit.plan import Training
-from boostrank.fit.run import begin, complete_rows
+from boostrank.fit.run import begin
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.objective.bound import BoundObjective
 from boostrank.objective.mixture import objective_from_dict
@@ -68,7 +68,7 @@ def renew_leaves(model: RankingModel, training: Training) -> RankingModel:
     if len(values) != model.best_iteration:
         return model
     # The leaf of each row in each grown tree, and the scores before the first of them.
-    (data,) = complete_rows(training)
+    (data,) = training.rows
     _, start = begin(training, data)
     leaves = _find_leaves(model, data.features, values, training.n_threads)
     scores = np.zeros(data.n_documents) if start is None else start.scores.copy()

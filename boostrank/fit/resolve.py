@@ -32,8 +32,6 @@ from boostrank.fit.plan import ALONE, Collective, Plan, Preset, convert_sets
 from boostrank.fit.presets import choose_preset
 from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, as_list, pop_param
 from boostrank.kernels.curves import ZERO
-from boostrank.model.averaging import check_limit
-from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel
 from boostrank.objective.description import TrainingObjective
 from boostrank.objective.mixture import objective_from_dict
@@ -77,8 +75,6 @@ def resolve(
         raise ParameterError("pass init_model as an argument, not in params")
     engine = collective.engine or get_backend(options.backend)
     init_model = _check_init_model(init_model, engine, train_set.feature_names)
-    if options.tree_limit is not None:
-        check_limit(options.tree_limit, engine)
     # Refuse data sets without rows or features.
     if not train_set.n_documents:
         raise DataError("the training data have no rows")
@@ -91,37 +87,38 @@ def resolve(
     # the training set, and stay the same object if they are the training set.
     params, coded = _with_categories(options.flat(), train_set, init_model)
     params, gain = _pop_gain(with_objective_of(init_model, params), coded, valid, init_model)
+    fill = _choose_fill(options.fill, params, coded, engine, init_model)
 
     def convert(data: RankingDataset) -> RankingDataset:
         like = coded if data is train_set else data.like(coded)
-        return like if gain is None else like.with_gain(gain)
+        like = like if gain is None else like.with_gain(gain)
+        return _fill_missing(like, fill) if fill else like
 
     coded_set, coded_valid = convert_sets(train_set, tuple(valid), convert)
-    plan = _fill(
-        Plan(
-            options=options,
-            engine=engine,
-            params=params,
-            train_set=coded_set,
-            valid=coded_valid,
-            preset=Preset(rounds=options.rounds or DEFAULT_ROUNDS),
-            init_model=init_model,
-            collective=collective,
-        )
+    plan = Plan(
+        options=options,
+        engine=engine,
+        params=params,
+        train_set=coded_set,
+        valid=coded_valid,
+        preset=Preset(rounds=options.rounds or DEFAULT_ROUNDS),
+        init_model=init_model,
+        fill=fill,
+        collective=collective,
     )
     _check_labels(plan)
     # Choose trees, rounds, folds and their members.
     preset = choose_preset(plan)
-    trained_sets = [data for _, data in plan.valid]
+    plan = replace(plan, preset=preset, params=preset.update(params))
+    measured = [data for training in plan.trainings for _, data in training.valid]
     if preset.folds:
-        trained_sets.append(plan.train_set)
-    if any(data.document_weights is not None for data in trained_sets):
+        measured.append(plan.train_set)
+    if any(data.document_weights is not None for data in measured):
         warn_user("metrics ignore document weights; only query weights are used", DataWarning)
     if preset.note:
         words = f"quality={preset.quality!r} trains a single model: {preset.note}"
         warn_user(words, DataWarning)
-    recorded = preset.update(options.flat())
-    return plan.with_trainings(preset=preset, params=preset.update(params), recorded=recorded)
+    return plan
 
 
 def _check_init_model(
@@ -159,28 +156,33 @@ def _check_labels(plan: Plan) -> None:
             return
 
 
-def _fill(plan: Plan) -> Plan:
-    """Replace missing values, as the options say or as the continued model does."""
-    requested, model, data = plan.options.fill, plan.init_model, plan.train_set
-    before = None if model is None else model.info.fill
+def _choose_fill(
+    requested: Any,
+    params: ParamValues,
+    data: RankingDataset,
+    engine: Backend,
+    model: RankingModel | None,
+) -> dict[str, float]:
+    """Return the numbers that replace missing values, which the option says or the continued model
+    has.
+    """
+    before = dict((model and model.info.fill) or {})
     if requested is None and not before:
-        return plan
-    continued = None if model is None else model.columns
-    if WithinQuery.of_options(plan.options) or (continued and continued.kinds):
+        return {}
+    if model is not None and model.columns.kinds:
         raise ParameterError(
             "fill and columns within queries cannot be used together: fill the data before training"
         )
-    params = plan.engine.params.resolve_names(plan.settings.params)
-    if params.get("zero_as_missing") or not plan.engine.grows_trees:
-        unfit = "zero_as_missing" if params.get("zero_as_missing") else plan.engine.name
+    is_missing = engine.params.resolve_names(params).get("zero_as_missing")
+    if is_missing or not engine.grows_trees:
+        unfit = "zero_as_missing" if is_missing else engine.name
         raise ParameterError(f"fill is not available with {unfit}")
     if data.on_disk:
         raise DataError("fill needs rows in memory: use --route memory, or fill the files")
-    fill = dict(before or {}) if requested is None else _find_fills(requested, data)
+    fill = before if requested is None else _find_fills(requested, data)
     if before and before != fill:
         raise ParameterError("init_model has other fill values, which cannot change: remove fill")
-    train_set, sets = convert_sets(data, plan.valid, lambda rows: _fill_missing(rows, fill))
-    return replace(plan, train_set=train_set, valid=sets, fill=fill)
+    return fill
 
 
 def _find_fills(requested: Any, data: RankingDataset) -> dict[str, float]:

@@ -34,7 +34,7 @@ from boostrank.engines.engine_params import refusal
 from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked, as_callables
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint
 from boostrank.fit.gradient import GuardedGradient, LabelsOf, RoundMetrics, by_arguments
-from boostrank.fit.plan import Training, convert_sets
+from boostrank.fit.plan import Training
 from boostrank.fit.settings import METRIC_NAMES
 from boostrank.fit.start.cross_fit import CrossFitted, cross_fitted
 from boostrank.fit.start.together import start_together
@@ -51,7 +51,7 @@ _BASIC = "; monotone_constraints_method='basic' keeps it, also where other featu
 def run(training: Training) -> RankingModel:
     """Train a single model."""
     started = time.perf_counter()
-    engine, rows = training.engine, complete_rows(training)
+    engine, rows = training.engine, training.rows
     booster, start = begin(training, rows[0])
     with _engine_errors(engine, rows[0]):
         native, valid = _convert(training, rows)
@@ -176,19 +176,12 @@ def _finish_trees(training: Training, booster: Any) -> Any:
 
 def check(training: Training) -> None:
     """Make the same checks of the data as `run`, without training."""
-    rows = complete_rows(training)
+    rows = training.rows
     begin(training, rows[0])
     with _engine_errors(training.engine, rows[0]):
         training.engine.check(_convert(training, rows)[0], training.params)
     if training.objective is not None:
         training.objective.bind(rows[0].labels, rows[0].queries).check_gains()
-
-
-def complete_rows(training: Training) -> list[RankingDataset]:
-    """Return the training set and then the validation sets, with the columns within queries."""
-    complete = partial(training.columns.dataset, threads=training.n_threads)
-    train_set, valid = convert_sets(training.train_set, training.valid, complete)
-    return [train_set, *(data for _, data in valid)]
 
 
 def begin(training: Training, train_set: RankingDataset) -> tuple[Any, CrossFitted | None]:
@@ -206,6 +199,8 @@ def begin(training: Training, train_set: RankingDataset) -> tuple[Any, CrossFitt
         if broken:
             raise ParameterError(f"init_model contradicts these parameters: {broken}")
         return booster, None
+    if training.tree_limit is not None:
+        check_limit(training.tree_limit, engine)
     if not training.starts_linear:
         return None, None
     collective = training.collective

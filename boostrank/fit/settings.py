@@ -25,7 +25,6 @@ from boostrank.kernels.objective import ObjectiveSpec
 from boostrank.kernels.options import OPTIONS
 from boostrank.kernels.primitives import SEED
 from boostrank.metrics import Metric
-from boostrank.model.averaging import check_limit
 from boostrank.objective.description import Objective, TrainingObjective
 from boostrank.objective.mixture import MIXTURE_PARAMS, accepted_params, parse_objective
 from boostrank.objectives import OBJECTIVES
@@ -151,8 +150,6 @@ def default_objective(backend: str) -> str:
 def check_options(options: TrainOptions) -> Settings:
     """Validate the options as far as possible without data, and return the settings."""
     engine = get_backend(options.backend)
-    if options.tree_limit is not None:
-        check_limit(options.tree_limit, engine)
     return split_params(options.flat(), options.rounds or DEFAULT_ROUNDS, engine)
 
 
@@ -327,13 +324,6 @@ def _check_names(
             ) from None
         except ParameterError:
             continue  # reported by the check of all parameters
-
-
-def as_list(values: Any) -> list[Any]:
-    """Return the elements of a list or tuple, none for None, or a single value as a list."""
-    if values is None:
-        return []
-    return list(values) if isinstance(values, list | tuple) else [values]
 
 
 def pop_param(params: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:

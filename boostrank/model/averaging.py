@@ -92,10 +92,12 @@ def average(models: Sequence[Any], weights: Sequence[float] | None = None) -> Ra
     return RankingModel(booster, info=info | {"averaged": origins})
 
 
-def cap_trees(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
+def cap_trees(models: Sequence[RankingModel], trees: int | None) -> list[RankingModel]:
     """Truncate all models to the same number of rounds: the largest with at most `trees` trees in
-    total.
+    total, if there is a limit.
     """
+    if trees is None:
+        return [*models]
     counts = [model.tree_counts for model in models]
     start = max(count.start for count in counts)  # an average has one start
     best_rounds = [model.best_iteration for model in models]
@@ -119,12 +121,6 @@ def cap_trees(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
 def count_trees(model: RankingModel) -> int:
     """Return the number of trees up to the best round, with those of a linear start."""
     return model.tree_counts.after(model.best_iteration)
-
-
-def limit_trees(model: RankingModel, trees: int) -> RankingModel:
-    """Truncate a model to a maximum number of trees, and record the truncation in `info.price`."""
-    (limited,) = cap_trees([model], trees)
-    return with_price(limited, trees)
 
 
 def with_price(model: RankingModel, trees: int) -> RankingModel:

@@ -28,7 +28,6 @@ from msgspec import convert
 
 from boostrank.core.errors import ModelError, ParameterError, TrainingError
 from boostrank.core.files import AnyPath, record_path, write_atomically
-from boostrank.engines import parse_model
 from boostrank.engines.trees import refuse
 from boostrank.records import READABLE_SINCE, SCHEMA_VERSION, Seal, from_json
 
@@ -111,17 +110,12 @@ def write_model_files(path: AnyPath, body: bytes, sidecar: Mapping[str, Any]) ->
 
 
 def read_model_files(path: AnyPath) -> tuple[bytes, dict[str, Any] | None]:
-    """Read and check a model and its sidecar (None if there is none), or raise ModelError with the
+    """Read a model and its checked sidecar (None if there is none), or raise ModelError with the
     file and reason.
     """
     body = read_file(Path(path), MAX_MODEL_BYTES)
     record_file = sidecar_path(path)
-    sidecar = _open_sidecar(record_file, body) if os.path.lexists(record_file) else None
-    try:
-        parse_model(body)
-    except ModelError as error:
-        raise ModelError(f"{os.fspath(path)}: {error}") from None
-    return body, sidecar
+    return body, _open_sidecar(record_file, body) if os.path.lexists(record_file) else None
 
 
 def _sealed(sidecar: Mapping[str, Any], seal: Mapping[str, Any]) -> bytes:

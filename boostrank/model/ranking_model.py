@@ -645,6 +645,15 @@ class RankingModel:
         if not isinstance(path, str | PathLike):
             raise ParameterError(f"{type(path).__name__} is not the path of a model file")
         body, sidecar = read_model_files(Path(path))
+        try:
+            booster = load_booster(body)
+        except MissingDependency:
+            raise
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from None
+        except Exception as error:  # each engine raises its own kind
+            reason = str(error).partition("\n")[0][:200]
+            raise ModelError(f"{path}: its engine cannot load it: {reason}") from error
         content = dict(sidecar or {})
         try:
             history: Any = as_record(History, content.pop("evals_result", {}))
@@ -654,13 +663,6 @@ class RankingModel:
                 f"{sidecar_path(path)}: not written by boostrank: {fault}; without it the model"
                 " still opens"
             ) from None
-        try:
-            booster = load_booster(body)
-        except MissingDependency:
-            raise
-        except Exception as error:  # each engine raises its own kind
-            reason = str(error).partition("\n")[0][:200]
-            raise ModelError(f"{path}: its engine cannot load it: {reason}") from error
         best = 0
         if sidecar is None and 0 < booster.stopped_rounds < booster.rounds:
             best = booster.stopped_rounds

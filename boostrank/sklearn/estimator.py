@@ -21,7 +21,7 @@ from boostrank.data.frames import with_query_level
 from boostrank.fit.callbacks import LogRounds
 from boostrank.fit.from_data import train
 from boostrank.fit.gradient import of_labels
-from boostrank.fit.settings import METRIC_NAMES, as_list, headline, metric_names
+from boostrank.fit.settings import METRIC_NAMES, headline, metric_names
 from boostrank.metrics import BoundMetrics, Conventions, Metric
 from boostrank.metrics.measure import measures_a_query
 from boostrank.model.arguments import THREADS, put, rename
@@ -32,6 +32,7 @@ from boostrank.options import (
     KEYWORDS,
     Option,
     TrainOptions,
+    as_list,
     declared,
     takes_options,
 )

@@ -1,4 +1,4 @@
-"""Estimated and measured memory: what `boostrank.planning` says of each route, beside the peak of that
+"""Estimated and measured memory: what `boostrank.routes` says of each route, beside the peak of that
 training.
 
     python -m experiments.bench_scale.estimates [--rows 60000] [--folder DIR]
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from boostrank.planning import Work, make_plan, survey
+from boostrank.routes import Work, routes_of, survey
 from experiments.bench_scale.data import write_dense, write_sparse
 from experiments.common import arguments, markdown, save
 
@@ -67,8 +67,9 @@ def measure(file: Path) -> list[dict[str, Any]]:
     before.
     """
     work = Work(train=survey(str(file)), params={"num_leaves": 31})
-    plan = make_plan(work, backend="lightgbm", limit=None)
-    routes = [{"backend": r.backend, "route": r.name, "peak_bytes": r.peak} for r in plan.routes]
+    routes = [
+        {"backend": r.backend, "route": r.name, "peak_bytes": r.peak} for r in routes_of(work)
+    ]
     model = file.with_suffix(".model")
     _boostrank(
         "train",

@@ -18,7 +18,7 @@ from boostrank.clicks.tables import read_clicks
 from boostrank.core.errors import InputError
 from boostrank.core.queries import QueryIndex
 from boostrank.model.ranking_model import RankingModel
-from boostrank.planning import Work
+from boostrank.routes import Work
 from tests.cli.conftest import FEW, invoke, messages, refuse, sidecar, succeed
 
 HEADER = "row,position,impressions,clicks\n"
@@ -117,11 +117,11 @@ def test_the_plan_knows_the_copies_that_clicks_take(
 ) -> None:
     planned = []
 
-    def make_plan(work: Work, **options: object) -> None:
+    def find_route(work: Work, **options: object) -> None:
         planned.append(work.copies)
         raise InputError("no more is needed")
 
-    monkeypatch.setattr("boostrank.planning.make_plan", make_plan)
+    monkeypatch.setattr("boostrank.routes.find_route", find_route)
     train = ("train", folder / "train.txt", "-m", folder / "no.txt", *FEW)
     for words in ((), ("--clicks",), ("--clicks", "--valid", folder / "held.txt")):
         refuse(*train, *words)
@@ -180,7 +180,7 @@ def test_comparing_by_clicks_is_the_exposure_dcg(folder: Path) -> None:
         (("--propensities", "p.json"), "--propensities is for --clicks"),
         (("--click-prior", "2"), "--click-prior is for --clicks"),
         (("--clicks", "--gain", "linear"), "--clicks and --gain cannot be used together"),
-        (("--clicks", "--within-query", "rank"), "--within-query cannot be used"),
+        (("--clicks", "--within-query", "rank"), "--within-query and --clicks cannot be used"),
         (("--clicks", "--click-prior", "-1"), "--click-prior"),
         (("--clicks", "--valid", "valid.txt"), r"valid.txt.clicks: no such file"),
         (("--clicks", "--propensities", "held.txt"), r"held.txt: not a file of propensities"),

@@ -14,7 +14,7 @@ import pytest
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.writer import write_libsvm
-from boostrank.planning import Work, make_plan, survey
+from boostrank.routes import Work, routes_of, survey
 from tests.cli.conftest import FEW, invoke, messages, refuse, succeed
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
@@ -50,8 +50,7 @@ def test_fault_80_under_a_limit_the_route_is_chosen_that_stays_below_it(
     large: Path, tmp_path: Path
 ) -> None:
     work = Work(train=survey(str(large)), params={"num_leaves": LEAVES})
-    plan = make_plan(work, backend="lightgbm", limit=None)
-    in_memory, bins = [route.peak for route in plan.routes[:2]]
+    in_memory, bins = [route.peak for route in routes_of(work)[:2]]
     limit = round((bins + in_memory) / 2)
     assert bins < limit < in_memory
     train = (

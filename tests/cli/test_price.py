@@ -54,7 +54,7 @@ def test_one_training_and_folds_keep_to_the_most_trees(
         (("--quality", "quick", "--objective", "auto", "--max-trees", "1"), "max_trees=1 "),
         (("--folds", "2", "--objective", "auto", "--max-trees", "9"), "max_trees=9 "),
         (("--quality", "good", "--objective", "auto", "--max-trees", "9"), "max_trees=9 "),
-        (("--backend", "linear", "--max-trees", "5"), "max_trees "),
+        (("--backend", "linear", "--max-trees", "5"), "--max-trees "),
     ],
 )
 def test_limits_that_cannot_be_kept_are_refused(

@@ -27,7 +27,7 @@ from tests.cli.conftest import (
 
 WAIT = """
 import time
-from boostrank.cli.errors import graceful_stop
+from boostrank.cli.signals import graceful_stop
 with graceful_stop() as stop:
     print("ready", flush=True)
     while not stop.pending:
@@ -39,24 +39,22 @@ print("finished", flush=True)
 
 IN_COMPILED_CODE = """
 import hashlib, signal
-from boostrank.cli import process
-process._PATIENCE = 0.4
+from boostrank.cli import signals
 signal.signal(signal.SIGINT, lambda *_: None)  # as if it had not been heard, should it come before the call below
-process.exit_at_second_press()
+signals.exit_at_second_press()
 print("ready", flush=True)
 hashlib.pbkdf2_hmac("sha256", b"", b"", 2_000_000_000)  # minutes in which Python hears of no signal
 """
 
 WITH_A_THREAD_IN_COMPILED_CODE = """
 import hashlib, sys, threading
-from boostrank.cli.errors import run_reporting_errors
-from boostrank.cli import process
+from boostrank.cli import errors
 from boostrank.core import machine
-process._PATIENCE, machine.own_process = 0.1, True
+errors._PATIENCE, machine.own_process = 0.1, True
 threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", b"", b"", 2_000_000_000)).start()
 def pressed():
     raise KeyboardInterrupt
-sys.exit(run_reporting_errors(pressed))
+sys.exit(errors.run_reporting_errors(pressed))
 """
 
 

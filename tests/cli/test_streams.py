@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from boostrank.cli.process import Messages, Results
+from boostrank.cli.streams import Messages, Results
 from boostrank.core.errors import TrainingError
 from tests.cli.conftest import COMMAND
 
 CLOSED = "boostrank: error: standard output: could not be written: it is closed"
 FULL = "boostrank: error: standard output: could not be written: No space left on device"
-IN_A_PROCESS = "from boostrank.cli.process import *\n"
+IN_A_PROCESS = "from boostrank.cli.signals import *\nfrom boostrank.cli.streams import *\n"
 
 
 def shell(redirection: str, *command: object) -> subprocess.CompletedProcess[str]:

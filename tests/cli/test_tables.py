@@ -16,7 +16,7 @@ import boostrank
 from boostrank.core.errors import ParameterError
 from boostrank.diagnosis.training import doctor
 from boostrank.files.source import FORMATS
-from boostrank.planning import survey
+from boostrank.routes import survey
 from tests.cli.conftest import FEW, invoke, messages, refuse, sidecar, succeed
 
 pa = pytest.importorskip("pyarrow", reason="tables are read by pyarrow")

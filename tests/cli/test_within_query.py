@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.planning import Work, make_plan, survey
+from boostrank.routes import Work, routes_of, survey
 from tests.cli.conftest import FEW, invoke, messages, sidecar, succeed, train_words
 
 TRAIN = (*FEW, "--start", "none", "--within-query", "rank,zscore")
@@ -84,9 +84,9 @@ def test_routes_folds_and_configurations_train_with_the_columns(
     assert any("and 6 columns within queries, " in line for line in messages(result))
     assert sidecar(tmp_path / "more")["within_query"] == sidecar(model)["within_query"]
     surveyed = survey(data / "train.txt")
-    plain = make_plan(Work(train=surveyed, added=0)).routes[0].peak
-    narrow = make_plan(Work(train=surveyed, added=1)).routes[0].peak
-    wide = make_plan(Work(train=surveyed, added=300)).routes[0].peak
+    plain = routes_of(Work(train=surveyed, added=0))[0].peak
+    narrow = routes_of(Work(train=surveyed, added=1))[0].peak
+    wide = routes_of(Work(train=surveyed, added=300))[0].peak
     floats = 4 * surveyed.features * (surveyed.rows or 0)
     assert (
         narrow - plain > floats

@@ -295,7 +295,7 @@ def test_first_use_cli_15_a_closed_pipe_is_quiet_where_click_replaces_the_stream
     tmp_path: Path,
 ) -> None:
     work = (
-        "import sys\nfrom boostrank.cli.process import prepare_streams\nprepare_streams()\nfrom"
+        "import sys\nfrom boostrank.cli.streams import prepare_streams\nprepare_streams()\nfrom"
         " boostrank.cli.errors import run_reporting_errors\nfrom click.utils import"
         " PacifyFlushWrapper\ndef work():\n    sys.stdout.write('0.5\\n' * 99)\n    sys.stdout ="
         " PacifyFlushWrapper(sys.stdout)\nbefore = sys.stdout\nstatus ="

@@ -11,7 +11,7 @@ import pytest
 import boostrank
 from boostrank import RankingDataset, RankingModel
 from boostrank.core.errors import ParameterError
-from boostrank.model.averaging import cap_trees, count_trees, limit_trees
+from boostrank.model.averaging import cap_trees, count_trees, with_price
 from tests.fit.conftest import make_short_lists, train_folds
 
 PARAMS: dict[str, Any] = {
@@ -106,10 +106,10 @@ def test_fewer_trees_than_a_start_has_are_refused(
     assert each == 1
     assert start > 1
     with pytest.raises(ParameterError, match=f"max_trees={start}"):
-        limit_trees(models[0], start)
-    cut = limit_trees(models[0], start + 1)
+        cap_trees([models[0]], start)
+    (cut,) = cap_trees([models[0]], start + 1)
     assert file_trees(cut) == count_trees(cut) == start + 1
-    assert cut.info.price == {"trees": start + 1, "max_trees": start + 1}
+    assert with_price(cut, start + 1).info.price == {"trees": start + 1, "max_trees": start + 1}
 
 
 def test_xgboost_counts_as_many(data: RankingDataset) -> None:
@@ -118,7 +118,7 @@ def test_xgboost_counts_as_many(data: RankingDataset) -> None:
     _, [first, _] = train_folds(params, data, 4, folds=2, backend="xgboost")
     start, each = first.tree_counts
     assert (start > 1, each) == (True, 1)
-    assert limit_trees(first, start + 2).best_iteration == 2
+    assert cap_trees([first], start + 2)[0].best_iteration == 2
 
 
 def test_limits_that_cannot_be_kept_are_refused(data: RankingDataset) -> None:

@@ -20,6 +20,7 @@ from boostrank.model.files import (
     sidecar_path,
     write_model_files,
 )
+from boostrank.model.ranking_model import RankingModel
 from tests.core.conftest import fail_call
 from tests.model.real_models import lightgbm_models, train_xgboost, xgboost_models
 
@@ -101,7 +102,7 @@ def test_the_sidecar_of_an_xgboost_model_is_not_taken_for_a_model(tmp_path: Path
     assert format_of(read_model_files(path)[0]).name == "xgboost"
     xgb.Booster().load_model(path)
     with pytest.raises(ModelError, match=r"meta\.json"):
-        read_model_files(sidecar_path(path))
+        RankingModel.load(sidecar_path(path))
 
 
 @pytest.mark.parametrize("writes", [0, 1, 2])
@@ -271,7 +272,7 @@ def test_fault_086_a_hostile_model_with_a_valid_checksum_is_refused(tmp_path: Pa
     path = tmp_path / "model.txt"
     write_model_files(path, OLD[0].replace(b"left_child=", b"left_child=9", 1), OLD[1])
     with pytest.raises(ModelError, match=r"model\.txt: tree 0"):
-        read_model_files(path)
+        RankingModel.load(path)
 
 
 def test_files_beyond_the_limits_are_refused_before_they_are_read(
@@ -315,13 +316,13 @@ def test_files_that_are_no_model_are_refused_by_name(
 ) -> None:
     (tmp_path / "model.txt").write_bytes(body)
     with pytest.raises(ModelError, match=rf"model\.txt: .*{words}"):
-        read_model_files(tmp_path / "model.txt")
+        RankingModel.load(tmp_path / "model.txt")
 
 
 def test_a_binary_xgboost_model_is_refused_with_the_way_out(tmp_path: Path) -> None:
     train_xgboost(1).save_model(tmp_path / "model.ubj")
     with pytest.raises(ModelError, match=r"UBJSON.*\.json"):
-        read_model_files(tmp_path / "model.ubj")
+        RankingModel.load(tmp_path / "model.ubj")
 
 
 def test_a_description_that_json_cannot_hold_changes_no_file(tmp_path: Path) -> None:

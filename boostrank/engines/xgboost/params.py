@@ -211,12 +211,15 @@ class XGBoostParams(Params):
     def limits(self, params: ParamValues, names: Sequence[str]) -> Limits:
         """Return the constraints, where a feature outside all groups is a group alone."""
         engine_params, groups = self.resolve_names(self.of_columns(params, names)), None
-        if constraints := engine_params.get("interaction_constraints"):
+        constraints = engine_params.get("interaction_constraints")
+        directions = engine_params.get("monotone_constraints")
+        are_given = constraints is not None or directions is not None
+        if constraints:
             # A feature outside all groups gets trees of its own, as in a start.
             single_features = [[i] for i in range(len(names))]
             groups = tuple(map(frozenset, [*constraints, *single_features]))
-        directions = engine_params.get("monotone_constraints", [0] * len(names))
-        return Limits(np.array(directions, np.int64), groups=groups)
+        direction = np.array(directions or [0] * len(names), np.int64)
+        return Limits(direction, groups=groups, are_given=are_given)
 
     def unresumable(self, params: ParamValues, native_objective: str | None) -> str | None:
         """Return which random or hidden state of XGBoost prevents an exact resumption."""

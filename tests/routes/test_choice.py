@@ -1,4 +1,4 @@
-"""Plan of a training: which route is chosen, and in which words one is refused."""
+"""Choice of a training: which route is chosen, and in which words one is refused."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from boostrank import planning
+from boostrank import routes
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.core.text import parse_size, size_words
-from boostrank.planning import Plan, Survey, Work, make_plan, peak_of
+from boostrank.routes import Route, Survey, Work, find_route, peak_of
 
 MB = 1e6
 
@@ -33,45 +33,45 @@ def a_survey(rows: int | None, features: int = 136) -> Survey:
 @pytest.fixture(autouse=True)
 def plenty(monkeypatch: pytest.MonkeyPatch) -> None:
     """10 GB are free."""
-    monkeypatch.setattr(planning, "free_memory", lambda: 10e9)
+    monkeypatch.setattr(routes, "free_memory", lambda: 10e9)
 
 
 def peak(rows: int, route: str, backend: str = "lightgbm") -> float:
     return peak_of(backend, route, Work(train=a_survey(rows)))
 
 
-def plan_of(rows: int | None, **options: Any) -> Plan:
-    return make_plan(Work(train=a_survey(rows)), **options)
+def route_of(rows: int | None, **options: Any) -> Route:
+    return find_route(Work(train=a_survey(rows)), **options)
 
 
 def test_rows_that_fit_in_half_of_the_free_memory_stay_in_memory() -> None:
-    plan = plan_of(1_000_000)
-    assert plan.check().name == "memory"
-    assert "half of the 10.00 GB that are free" in plan.why
+    route = route_of(1_000_000)
+    assert route.name == "memory"
+    assert "half of the 10.00 GB that are free" in route.why
 
 
 def test_rows_that_do_not_fit_in_memory_are_streamed() -> None:
-    plan = plan_of(10_000_000)
-    assert plan.check().name == "bins"
-    assert "floats in memory would take" in plan.why
+    route = route_of(10_000_000)
+    assert route.name == "bins"
+    assert "floats in memory would take" in route.why
 
 
 def test_a_limit_that_is_said_may_be_used_up() -> None:
     limit = peak(1_000_000, "memory") + 1
-    assert plan_of(1_000_000, limit=limit).check().name == "memory"
-    assert plan_of(1_000_000, limit=limit - 2).check().name == "bins"
+    assert route_of(1_000_000, limit=limit).name == "memory"
+    assert route_of(1_000_000, limit=limit - 2).name == "bins"
 
 
 def test_xgboost_goes_on_to_external_memory() -> None:
     limit = peak(5_000_000, "bins", "xgboost") - 1
-    assert plan_of(5_000_000, backend="xgboost", limit=limit).check().name == "external"
+    assert route_of(5_000_000, backend="xgboost", limit=limit).name == "external"
 
 
 def test_a_refusal_names_the_number_and_the_mode_that_fits() -> None:
     rows, limit = 4_000_000, 1e9
     assert peak(rows, "external", "xgboost") < limit < peak(rows, "bins")
     with pytest.raises(InputError) as refused:
-        plan_of(rows, limit=limit).check()
+        route_of(rows, limit=limit)
     words = str(refused.value)
     assert f"{size_words(peak(rows, 'bins'))} (--backend lightgbm" in words
     assert "--memory-limit is 1.00 GB" in words
@@ -84,23 +84,23 @@ def test_a_route_that_is_asked_for_is_refused_when_it_does_not_fit() -> None:
         InputError,
         match=r"10\.00 .*--backend lightgbm --route bins",
     ):
-        plan_of(15_000_000, route="memory").check()
+        route_of(15_000_000, route="memory")
 
 
 def test_a_part_of_the_queries_is_offered_when_no_route_fits() -> None:
     with pytest.raises(InputError, match=r"boostrank data sample --queries \d+%"):
-        plan_of(50_000_000, limit=1e9).check()
+        route_of(50_000_000, limit=1e9)
 
 
 def test_less_than_the_program_itself_is_refused_as_such() -> None:
     with pytest.raises(InputError, match="the program alone takes"):
-        plan_of(1_000_000, limit=50 * MB).check()
+        route_of(1_000_000, limit=50 * MB)
 
 
 def test_a_pipe_is_taken_into_memory_or_under_a_limit_streamed() -> None:
-    assert plan_of(None).check().name == "memory"
-    assert plan_of(None, limit=1e9).check().name == "bins"
-    assert plan_of(None, backend="xgboost", limit=1e9).check().name == "external"
+    assert route_of(None).name == "memory"
+    assert route_of(None, limit=1e9).name == "bins"
+    assert route_of(None, backend="xgboost", limit=1e9).name == "external"
 
 
 def test_validation_sets_rows_leaves_and_bins_cost_memory() -> None:
@@ -119,13 +119,13 @@ def test_validation_sets_rows_leaves_and_bins_cost_memory() -> None:
 
 def test_xgboost_stores_zeros_of_streamed_rows_and_of_columns_that_rows_name() -> None:
     wide = replace(a_survey(20_000, 300_000), used=1000, present=3e-5, nonzero=3e-5)
-    assert make_plan(Work(train=wide), backend="xgboost").check().name == "memory"
+    assert find_route(Work(train=wide), backend="xgboost").name == "memory"
     assert peak_of("xgboost", "memory", Work(train=wide)) < 1e9
     # The route streams all columns, and most are named.
     assert peak_of("xgboost", "bins", Work(train=wide)) > 1e10
     used = replace(wide, used=200_000)
-    plan = make_plan(Work(train=used), backend="xgboost", limit=8e9)
-    assert "--backend lightgbm" in str(plan.refusal)
+    with pytest.raises(InputError, match="--backend lightgbm"):
+        find_route(Work(train=used), backend="xgboost", limit=8e9)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_folds_of_a_preset_take_more_and_validation_rows_are_held_twice() -> Non
     train, valid = a_survey(1_000_000), a_survey(200_000)
 
     def memory(*others: Survey, folds: bool) -> float:
-        return make_plan(Work(train=train, valid=others, folds=folds), route="memory").check().peak
+        return find_route(Work(train=train, valid=others, folds=folds), route="memory").peak
 
     alone = memory(folds=True) - memory(folds=False)
     assert 100 * MB < alone < 300 * MB  # 188 MB were measured
@@ -163,6 +163,6 @@ def test_folds_of_a_preset_take_more_and_validation_rows_are_held_twice() -> Non
 def test_copies_of_the_rows_are_planned_where_these_are_in_memory() -> None:
     train = a_survey(1_000_000)
     for route, copied in (("memory", 2.5 * 1e6 * 136 * 4), ("bins", 0.0)):
-        without_copies = make_plan(Work(train=train, copies=0.0), route=route).check().peak
-        with_copies = make_plan(Work(train=train, copies=2.5), route=route).check().peak
+        without_copies = find_route(Work(train=train, copies=0.0), route=route).peak
+        with_copies = find_route(Work(train=train, copies=2.5), route=route).peak
         assert with_copies - without_copies == pytest.approx(copied)

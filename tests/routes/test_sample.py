@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boostrank import planning as surveying
+from boostrank import routes as surveying
 from boostrank.core.errors import DataError, FileFormatError
 from boostrank.data.dataset import RankingDataset
 from boostrank.files import chunks
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.files.writer import write_libsvm
-from boostrank.planning import is_pipe, survey
+from boostrank.routes import is_pipe, survey
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
 

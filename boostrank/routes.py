@@ -1,4 +1,4 @@
-"""Training plans, which sample the files, estimate the memory of each route, and choose a route.
+"""Routes of a training: sample the files, estimate the memory of each route, and choose one.
 
 The estimates serve to choose a route and are not exact. `make experiment NAME=bench-scale` compares
 them with measurements.
@@ -265,12 +265,13 @@ class _Sample:
 @dataclass(frozen=True)
 class Route:
     """A way for an engine to store the features, with its peak memory in bytes, which is infinite
-    if unknown.
+    if unknown, and the reason for its choice.
     """
 
     backend: str
     name: str
     peak: float
+    why: str = ""
 
     @property
     def options(self) -> str:
@@ -311,48 +312,37 @@ class Work:
         return int(next((value for value in values if value is not None), default))
 
 
-@dataclass(frozen=True)
-class Plan:
-    """All routes of the installed engines, and the chosen route."""
-
-    routes: tuple[Route, ...]
-    chosen: Route | None  # None if no route fits
-    why: str  # reason for the choice
-    limit_bytes: float
-    refusal: str | None = (
-        None  # message about the missing memory and what would fit, if no route fits
+def routes_of(work: Work, backend: str = "lightgbm") -> tuple[Route, ...]:
+    """Return all routes of the installed engines and of the engine `backend`."""
+    return tuple(
+        Route(engine, name, peak_of(engine, name, work))
+        for engine in ENGINES
+        if engine == backend or find_spec(engine) is not None
+        for name in ENGINES[engine].routes
     )
 
-    def check(self) -> Route:
-        """Return the chosen route, or raise InputError if no route fits."""
-        if self.chosen is None:
-            raise InputError(self.refusal)
-        return self.chosen
 
-
-def make_plan(
+def find_route(
     work: Work, *, backend: str = "lightgbm", route: str = "auto", limit: float | None = None
-) -> Plan:
-    """Return a training plan.
+) -> Route:
+    """Return the route for a training, with the reason for it.
 
     Args:
         backend: name of the engine.
         route: "memory", "bins", "external", or "auto" for the first route below the limit.
         limit: limit on anonymous memory in bytes, or None for the free memory, with `auto` at most
             half for floats.
+
+    Raises:
+        InputError: no route fits.
     """
-    routes = tuple(
-        Route(engine, name, peak_of(engine, name, work))
-        for engine in ENGINES
-        if engine == backend or find_spec(engine) is not None
-        for name in ENGINES[engine].routes
-    )
+    routes = routes_of(work, backend)
     names = ENGINES[backend].routes if route == "auto" else (route,)
     candidates = [each for each in routes if each.backend == backend and each.name in names]
     bound = free_memory() if limit is None else limit
     if math.isinf(candidates[0].peak):
         candidate = candidates[0] if limit is None else candidates[-1]
-        return Plan(routes, candidate, "its memory is unknown", bound)
+        return replace(candidate, why="its memory is unknown")
     size = "the " + size_words(bound)
     memory = f"{size} that are free" if limit is None else f"the limit of {size_words(bound)}"
     for candidate in candidates:
@@ -362,9 +352,8 @@ def make_plan(
             why = "it fits in " + ("half of " * is_halved) + memory
             if candidate is not candidates[0]:
                 why += f"; {candidates[0].words} would take {size_words(candidates[0].peak)}"
-            return Plan(routes, candidate, why, bound)
-    refusal = _refusal(candidates, routes, bound, limited=limit is not None)
-    return Plan(routes, None, "", bound, refusal)
+            return replace(candidate, why=why)
+    raise InputError(_refusal(candidates, routes, bound, limited=limit is not None))
 
 
 def peak_of(backend: str, route: str, work: Work) -> float:
@@ -466,7 +455,7 @@ def choose_route(
     Args:
         files: the training set and the validation sets.
         reading: options of `survey`.
-        route, limit: as for `make_plan`.
+        route, limit: as for `find_route`.
         init_model: the model to continue, if any.
         work: fields of `Work`: params, folds, copies.
 
@@ -493,12 +482,11 @@ def choose_route(
     elif init_model is not None:
         added = len(init_model.column_names) - init_model.n_features
     training = Work(train=train, valid=valid, added=added, **work)
-    plan = make_plan(training, backend=options.backend, route=route, limit=limit)
-    chosen = plan.check()
+    chosen = find_route(training, backend=options.backend, route=route, limit=limit)
     if math.isinf(chosen.peak):
         return chosen.name, f"plan: {chosen.words}; the memory of {options.backend} is not measured"
     shape = f"{train.row_words} x {train.features:,} features"
     if added:
         shape += f" and {added:,} columns within queries"
-    memory = f"{size_words(chosen.peak)} ({plan.why})"
+    memory = f"{size_words(chosen.peak)} ({chosen.why})"
     return chosen.name, f"plan: {shape}, {chosen.words}: {memory}"
