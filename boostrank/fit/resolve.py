@@ -30,7 +30,7 @@ from boostrank.engines.trees import engine_names
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.plan import ALONE, Collective, Plan, Preset, convert_sets
 from boostrank.fit.presets import choose_preset
-from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, as_list, pop_param
+from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, pop_param
 from boostrank.kernels.curves import ZERO
 from boostrank.model.ranking_model import RankingModel
 from boostrank.objective.description import TrainingObjective
@@ -68,7 +68,7 @@ def resolve(
     """
     if not isinstance(options.checkpoint, Checkpoint | None):
         raise ParameterError(f"checkpoint={options.checkpoint!r}: expected a Checkpoint(path)")
-    for function in as_list(options.feval):
+    for function in options.feval:
         if not callable(function):
             raise ParameterError(f"feval={function!r} is not a function; pass names as metric")
     if options.init_model is not None and init_model is None:
