@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
-from boostrank.core.files import path_of
+from boostrank.core.files import foreign_kind, path_of
 from boostrank.core.text import NUMBER, count_of, no_number, number_in
 from boostrank.core.types import first_true
 from boostrank.data.roles import DEFAULTS, plain_name
@@ -212,9 +212,9 @@ def read_rows(
     Raises:
         FileFormatError: the source cannot be read, or a score is missing. The message has the line.
     """
-    kind, what = ("run", "score") if run else ("judgements", "grade")
+    kind_of_rows, what = ("run", "score") if run else ("judgements", "grade")
     path = path_of(source)
-    rows = DocumentRows(path or f"the {kind}", what)
+    rows = DocumentRows(path or f"the {kind_of_rows}", what)
     if path is None:
         _add_object(rows, source)
     elif os.path.exists(path) and not os.path.isfile(path):  # a pipe, which can be read only once
@@ -222,17 +222,20 @@ def read_rows(
     else:
         spec = format_of(source)
         first = b"" if spec.begins else first_line(rows.file)
+        kind = foreign_kind(first)
         if first.lstrip()[:1] in (b"{", b"["):
             _add_json(rows, json_of(rows.file, first, once=True))
         elif spec.begins or (spec.is_table and not _is_list(first, rows.what)):
             _add_table(rows, roles or {}, missing_tokens)
+        elif kind is not None and not _has_values(first, rows.what):
+            raise FileFormatError(f"the file has no {kind_of_rows}: it is {kind}", file=rows.file)
         else:
             _add_list(rows)
     rows.values = np.array(rows.values, np.float64)
     if "rank" in rows.columns:
         rows.values *= -1.0
     if not rows.qids:
-        raise FileFormatError(f"there are no {kind}", file=rows.file)
+        raise FileFormatError(f"there are no {kind_of_rows}", file=rows.file)
     row = first_true(np.isnan(rows.values))
     if run and row is not None:
         words = f"the score of {rows.phrase(row)} is missing; write it, or leave the row out"
@@ -258,6 +261,11 @@ def _is_list(line: bytes, what: str) -> bool:
         return recognised("qid", cells) is None
     numeric = len(cells) > _OF_PAIRS and form is not None and bool(NUMBER.fullmatch(form(cells)[2]))
     return numeric or bool(re.match(rb"\S+[ \t]+(qid:|[Qq]?0[ \t])", line))
+
+
+def _has_values(line: bytes, what: str) -> bool:
+    """Return whether the first line of a text has a query, a document and a value."""
+    return _OF_PAIRS < len(_cells(line)) in _FORMS[what] and _is_list(line, what)
 
 
 def _is_header(qid: str, name: str) -> bool:

@@ -295,6 +295,36 @@ def test_report_12_judgements_of_any_form_are_joined(
     assert [*zip(table["qid"], table["doc_id"], table["label"], strict=True)] == ROWS
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"PK\x03\x04\x14\0", "Excel workbook"),
+        ("q1 0 d1 1\n".encode("utf-16"), "UTF-16"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "git lfs pull"),
+        (b"<!DOCTYPE html>\n<html></html>\n", "a web page"),
+        (b"SQLite format 3\0", "SQLite"),
+    ],
+)
+def test_report_06_other_files_are_named(
+    content: bytes, words: str, plain: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "grades"
+    path.write_bytes(content)
+    for command in (
+        ("evaluate", plain / "run", "--qrels", path),
+        ("evaluate", path, "--qrels", plain / "qrels"),
+        ("data", "join", path, plain / "features.csv", "-o", tmp_path / "o.csv"),
+    ):
+        refuse(*command, says=(str(path), words))
+
+
+def test_report_06_qrels_and_a_run_in_place_of_each_other_are_named(plain: Path) -> None:
+    refuse("evaluate", plain / "run", "--qrels", plain / "run", says=("a TREC run",))
+    refuse("evaluate", plain / "qrels", "--qrels", plain / "qrels", says=("TREC qrels",))
+    features, joined = plain / "features.csv", plain / "joined.csv"
+    refuse("data", "join", plain / "run", features, "-o", joined, says=("a TREC run",))
+
+
 def test_report_12_documents_by_gain_and_refused_json(plain: Path, tmp_path: Path) -> None:
     assert values_by_query(written(tmp_path / "gain.json", BY_GAIN)) == {"q1": GRADES["q1"]}
     for content, words in (

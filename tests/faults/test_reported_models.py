@@ -95,6 +95,8 @@ OLD = {
     ),
     "dart": lambda: aged(trained(boosting="dart", drop_rate=0.9, skip_drop=0)),
     "rf": lambda: aged(trained(boosting="rf", bagging_freq=1, bagging_fraction=0.7)),
+    "no importances": lambda: aged(trained()).partition("\nfeature importances")[0],
+    "no importances in version 3": lambda: aged(trained(), "v3").partition("\nfeature imp")[0],
     "a blank line more before the trees": lambda: trained().replace("\n\nTree=0", "\n\n\nTree=0"),
 }
 
@@ -134,7 +136,11 @@ def test_report_01_an_old_text_cut_at_any_byte_is_refused(sizes: bool) -> None:
         except ModelError:
             continue
     # What the command line wrote ends here, and Python's last line is only whole with its JSON.
-    assert taken == [whole, whole + 1, whole + 2, len(body) - 1]
+    # Sizes in the header tell that the trees are whole without what follows them.
+    after_trees = re.search(rb"\n*feature importances", body)
+    assert after_trees is not None
+    with_trees = [after_trees.start() + 3] if sizes else []
+    assert taken == [*with_trees, whole, whole + 1, whole + 2, len(body) - 1]
     parse_model(body)
 
 
@@ -195,6 +201,11 @@ FOREIGN: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "8 list of text": (
         lambda: booster().get_dump(),
         ("XGBoost's dump", "save_model('model.json')"),
+    ),
+    "8 graph": (lambda: "\n".join(booster().get_dump(dump_format="dot")).encode(), ("dump",)),
+    "8 several models of Solr": (
+        lambda: {"models": [{"class": f"{SOLR}LinearModel", "name": name} for name in "ab"]},
+        ("2 models", "write one of them"),
     ),
     "8 text alone": (lambda: "\n".join(booster().get_dump()).encode(), ("XGBoost's dump",)),
     "8 a printed list": (lambda: repr(booster().get_dump()).encode(), ("XGBoost's dump",)),

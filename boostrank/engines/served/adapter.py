@@ -4,6 +4,7 @@ that holds a copy of the model.
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Callable
@@ -72,6 +73,21 @@ class ServedLinearBooster(_Scores, LinearBooster):
     """A linear model."""
 
 
+def _model_in(document: Any) -> Any:
+    """Return the only model in what Solr or a plugin answers, or the document if it is no list."""
+    entries = document
+    if isinstance(document, dict):
+        answer = document["hits"] if isinstance(document.get("hits"), dict) else document
+        keys = [key for key in ("models", "managedList", "hits") if key in answer]
+        entries = answer[keys[0]] if keys else None
+    if not isinstance(entries, list) or not entries:
+        return document
+    if not solr.recognises(entries[0]) and search_plugins.model_of(entries[0]) is None:
+        return document
+    refuse(len(entries) > 1, f"it has {len(entries)} models: write one of them to a file")
+    return entries[0]
+
+
 def parse(body: bytes) -> TreeFile | LinearFile | None:
     """Read a model of a serving program, or return None for any other file.
 
@@ -79,6 +95,7 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
         ModelError: the file is damaged, or has what cannot be read.
     """
     document: Any = None
+    body = body.removeprefix(codecs.BOM_UTF8)
     if re.match(rb"\s*[\[{]", body):
         try:
             document = from_json(body, once=True)
@@ -90,6 +107,7 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
         document = body.decode("utf-8", "replace")
         document = document[document.find("<ensemble") :] if document[:1] != "#" else document
     # Read it in the first format that recognises it.
+    document = _model_in(document)
     for title, recognises, read in FORMATS:
         if document is not None and recognises(document):
             try:
