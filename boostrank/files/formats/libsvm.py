@@ -542,6 +542,13 @@ def _base_in_comment(head: bytes) -> int | None:
     return None if match is None else int(match[1].lower() == b"one")
 
 
+def declarations_in(text: bytes) -> bytes:
+    """Return the comments before the first row that number or name the features."""
+    comments = _HEAD.match(text)
+    lines = comments[0].splitlines(keepends=True) if comments else []
+    return b"".join(line for line in lines if _BASE.match(line) or names_in_head(line, ""))
+
+
 def base_in(head: bytes) -> int | None:
     """Return the number of the first feature by a comment or the first rows of a text, or None."""
     number = _base_in_comment(head)
