@@ -53,6 +53,7 @@ _ODD = np.array(
 _HEAD = 1024
 _COLUMNS = ("qid", "doc_id", "score")
 _JSON = (".json", ".jsonl", ".ndjson")
+_RUN = re.compile(r"\S+\s+[Qq]0\s+\S+\s+\d+\s+\S+\s+\S+\s*")  # the first line of a TREC run
 _UNWRITTEN = ".json .jsonl .ndjson .tsv .tab .feather .arrow .xlsx .gz .bz2 .xz .zst".split()
 
 
@@ -278,8 +279,8 @@ def read_logged(
     longest number gives the number of significant digits.
 
     Args:
-        path: a table or JSON lines with a score, or lines with one score or several columns, of
-            which "score", or else the last column, is used. Rows that name a query and a document
+        path: a table, JSON lines or a TREC run with a score, or lines with one score or several
+            columns, of which "score", or else the last column, is used. Rows that name a query and a document
             may have any order.
         column: column with the scores if `path` and `more_files` are the files of `data`.
 
@@ -467,6 +468,9 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
     has_names = not any(map(NUMERIC.fullmatch, header))
     rows.columns = _roles_in(header) if has_names else {}
     roles = {role: header.index(name) for role, name in rows.columns.items()}
+    if _RUN.fullmatch(lines[0]):
+        roles = {"qid": 0, "id": 2, "score": 4}
+        rows.columns = {"qid": "qid", "id": "docno", "score": "score"}
     roles.setdefault("score", -1)
     for line_number, line in enumerate(lines[has_names:], 1 + has_names):
         cells = _split(line, delimiter)

@@ -490,7 +490,9 @@ def test_report_13_a_run_without_scores_names_what_it_lacks(plain: Path, tmp_pat
     assert "--" not in done.stderr  # evaluate has no option for it
 
 
-@pytest.mark.parametrize("name", ["s.csv", "s.parquet", "s.jsonl", "s.tsv", "s.txt", "s.json"])
+@pytest.mark.parametrize(
+    "name", ["s.csv", "s.parquet", "s.jsonl", "s.tsv", "s.txt", "s.json", "s.run"]
+)
 def test_first_use_cli_08_named_scores_have_any_order(
     name: str, plain: Path, tmp_path: Path
 ) -> None:
@@ -499,6 +501,9 @@ def test_first_use_cli_08_named_scores_have_any_order(
     table = table.rename(columns=renamed).assign(took=3)
     if name == "s.json":
         shuffled = written(tmp_path / name, table.to_json(orient="records"))
+    elif name == "s.run":
+        run = table[["qid", "docno", "score"]].itertuples(index=False)
+        shuffled = written(tmp_path / name, text_of([*run], "{} Q0 {} 1 {} 7"))
     elif name in ("s.jsonl", "s.txt"):
         lines = (
             table.to_json(orient="records", lines=True)
@@ -509,7 +514,7 @@ def test_first_use_cli_08_named_scores_have_any_order(
     else:
         shuffled = written(tmp_path / name, table)
     succeed("verify", plain / "m.txt", plain / "data.txt", "--against", shuffled)
-    if name not in ("s.txt", "s.json"):
+    if name not in ("s.txt", "s.json", "s.run"):
         of_scores = invoke("evaluate", shuffled, plain / "data.txt")
         of_model = invoke("evaluate", plain / "m.txt", plain / "data.txt")
         assert of_scores.stdout.splitlines()[1:] == of_model.stdout.splitlines()[1:]
