@@ -280,8 +280,8 @@ def read_logged(
 
     Args:
         path: a table, JSON lines or a TREC run with a score, or lines with one score or several
-            columns, of which "score", or else the last column, is used. Rows that name a query and a document
-            may have any order.
+            columns, of which "score", or else the last column, is used. Rows that name a query and
+            a document may have any order.
         column: column with the scores if `path` and `more_files` are the files of `data`.
 
     Raises:
