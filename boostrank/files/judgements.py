@@ -299,12 +299,11 @@ def _add_list(rows: DocumentRows) -> None:
             cells = _cells(line)
             width = width or len(cells)
             if len(cells) != width or width not in forms:
-                raise FileFormatError(
-                    f"{quote_token(line)} must be {_WORDS[rows.what]}, or a table that names its"
-                    " columns",
-                    file=rows.file,
-                    line=number,
-                )
+                forms_of_file = "or a table that names its columns"
+                if not os.path.isfile(rows.file):
+                    forms_of_file = "as in every pipe; write tables and JSON to a file"
+                words = f"{quote_token(line)} must be {_WORDS[rows.what]}, {forms_of_file}"
+                raise FileFormatError(words, file=rows.file, line=number)
             qid, name, word = forms[width](cells)
             has_number = width > _OF_PAIRS and NUMBER.fullmatch(word)
             if not rows.qids and not has_number and _is_header(qid, name):

@@ -245,6 +245,7 @@ def test_first_use_cli_07_13_commands_can_be_pasted_and_rank_by_the_model(target
     spec = boostrank.export.TARGETS.get(target)
     name = "shop-1" if target == "elastic" else 'my "own" shop\'s'
     _, upload, query = how_to(spec, "a folder/it's 1.json", name)
+    assert shlex.split(query)  # also where the shell reads no comments
     assert "@a folder/it's 1.json" in shlex.split(upload)
     words = shlex.split(query, comments=True)
     if "solr" in target:

@@ -738,6 +738,18 @@ def test_judgements_come_through_a_pipe(tmp_path: Path) -> None:
     assert len(judged) == 9_000
 
 
+@pytest.mark.parametrize("text", ["qid,docid,rel\nq1,d1,1\n", '{"q1": {"d1": 1}}\n'])
+def test_report_06_tables_and_json_in_a_pipe_are_told_to_be_files(
+    text: str, plain: Path, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "qrels"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(text,))
+    writer.start()
+    refuse("evaluate", plain / "run", "--qrels", pipe, says=(f"{pipe}:1", "to a file"))
+    writer.join()
+
+
 def test_days_of_a_frame_are_the_ids_of_data_sets() -> None:
     frame = pd.DataFrame({"qid": pd.to_datetime(["2024-01-31"]), "doc_id": ["a"], "label": [1]})
     assert list(values_by_query(frame)) == ["2024-01-31"]
