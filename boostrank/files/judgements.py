@@ -298,7 +298,8 @@ def _add_list(rows: DocumentRows) -> None:
         else:
             cells = _cells(line)
             width = width or len(cells)
-            if len(cells) != width or width not in forms:
+            is_json = not rows.qids and line.lstrip()[:1] in (b"{", b"[")
+            if len(cells) != width or width not in forms or is_json:
                 forms_of_file = "or a table that names its columns"
                 if not os.path.isfile(rows.file):
                     forms_of_file = "as in every pipe; write tables and JSON to a file"
