@@ -198,7 +198,7 @@ def load_ranker(path: str) -> RankingModel | None:
     head = _beginning(path)
     if not head:
         raise FileFormatError("the file is empty: expected a model or scores", file=path)
-    if re.match(rb"[\d+.-]|nan|inf", head, re.IGNORECASE):
+    if re.match(rb"[\d+.]|-(?!-)|nan|inf", head, re.IGNORECASE):
         return None
     return None if columns_of(path, alone=False) else RankingModel.load(path)
 

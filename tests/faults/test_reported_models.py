@@ -270,6 +270,7 @@ FOREIGN: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: b'#include "header.h"\n\nfloat predict(union Entry* data) {\n',
         ("program code",),
     ),
+    "8 SQL": (lambda: b"-- Scores of the ranker\nSELECT 1\n", ("program code",)),
     "8 SVMrank": (lambda: b"SVM-light Version V6.20\n0 # kernel type\n", ("SVMrank", "scores")),
     "8 gzip": (lambda: b"\x1f\x8b\x08" + bytes(20), ("unpack it first", "if it has data")),
     "8 record": (lambda: {"file": {"schema_version": 2}}, (".meta.json",)),
