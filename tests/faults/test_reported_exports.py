@@ -150,6 +150,7 @@ def test_first_use_cli_02_templates_that_are_text() -> None:
         ("[]", "list"),
         ('"bm25"\n"price"\n"age"\n', "quotes"),
         ("name\nbm25\nprice\nage\n", "header"),
+        ("# of week 7\nbm25\nprice\nage\n", "'# of week 7'"),
     ],
 )
 def test_first_use_cli_02_a_file_of_names_that_is_none(text: str, words: str) -> None:

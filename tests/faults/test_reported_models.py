@@ -208,6 +208,7 @@ FOREIGN: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         ("2 models", "write one of them"),
     ),
     "8 text alone": (lambda: "\n".join(booster().get_dump()).encode(), ("XGBoost's dump",)),
+    "8 a later tree": (lambda: b"booster[7]:\n0:leaf=0.1\n", ("XGBoost's dump",)),
     "8 a printed list": (lambda: repr(booster().get_dump()).encode(), ("XGBoost's dump",)),
     "8 one tree": (
         lambda: json.loads(booster().get_dump(dump_format="json")[0]),
