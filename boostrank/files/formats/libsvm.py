@@ -379,6 +379,8 @@ class LibsvmSource(Source):
         # Some codes have more to say, or another place in the line.
         if code == parse.LABEL and CELL.match(token):
             words = self._without_label(line.lstrip())
+        elif code == parse.LABEL and token.lower() in (*STAND_INS, b"nan"):
+            words += "; for predict, `sed -E 's/^[^ #]+ //' FILE > FILE.new` leaves labels out"
         stand_in = ""
         if code == parse.VALUE and value.lower() in STAND_INS:
             stand_in = value.decode()
