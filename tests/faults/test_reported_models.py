@@ -342,6 +342,54 @@ def test_report_07_and_08_every_door_names_it(kind: str, tmp_path: Path) -> None
         boostrank.train({"objective": "lambdarank"}, sample, 1, init_model=str(path))
 
 
+RANKLIB = """## LambdaMART
+## No. of trees = 1
+
+<ensemble>
+ <tree id="1" weight="0.5">
+  <split><feature>1</feature><threshold>0.1</threshold>
+   <split pos="left"><output>-2.0</output></split>
+   <split pos="right"><output>3.0</output></split>
+  </split>
+ </tree>
+</ensemble>
+"""
+LEAVES = {"value": "-1"}, {"value": "1.5"}
+MODEL_OF_SOLR = {
+    "class": f"{SOLR}MultipleAdditiveTreesModel",
+    "features": [{"name": f"f{i}"} for i in (1, 2, 3)],
+    "params": {
+        "trees": [
+            {"root": {"feature": "f1", "threshold": "0.1", "left": LEAVES[0], "right": LEAVES[1]}}
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RANKLIB,
+        RANKLIB[RANKLIB.index("<ensemble") :],
+        "\ufeff" + RANKLIB[RANKLIB.index("<ensemble") :],
+        json.dumps(MODEL_OF_SOLR),
+        json.dumps({"responseHeader": {"status": 0}, "models": [MODEL_OF_SOLR]}, indent=1),
+        json.dumps(upload("ranklib", RANKLIB)),
+        json.dumps({"hits": {"hits": [{"_source": upload("ranklib", RANKLIB)["model"]}]}}),
+    ],
+)
+def test_first_use_cli_09_models_in_production_are_compared(text: str, tmp_path: Path) -> None:
+    rows, old = data_file(tmp_path), tmp_path / "old"
+    old.write_text(text)
+    (tmp_path / "m.txt").write_text(trained())
+    succeed("predict", old, rows, "-o", tmp_path / "s.txt")
+    assert np.loadtxt(tmp_path / "s.txt").tolist() == np.where(X[:, 0] > 0.1, 1.5, -1).tolist()
+    compared = succeed("compare", old, tmp_path / "m.txt", rows, "--metric", "map", "--json")
+    measured = succeed("evaluate", tmp_path / "s.txt", rows, "--metric", "map", "--json")
+    mean = json.loads(measured.stdout)["map"]["mean"]
+    assert json.loads(compared.stdout)["metrics"]["map"]["old"] == pytest.approx(mean)
+
+
 def with_threshold(text: str, word: str, kind: str) -> str:
     """Return the model with another first threshold and decision type."""
     text = re.sub(r"(?m)^threshold=\S+", f"threshold={word}", text, count=1)
