@@ -54,7 +54,7 @@ _HEAD = 1024
 _COLUMNS = ("qid", "doc_id", "score")
 _JSON = (".json", ".jsonl", ".ndjson")
 _RUN = re.compile(r"\S+\s+[Qq]0\s+\S+\s+\d+\s+\S+\s+\S+\s*")  # the first line of a TREC run
-_UNWRITTEN = ".json .jsonl .ndjson .tsv .tab .feather .arrow .xlsx .gz .bz2 .xz .zst".split()
+_UNWRITTEN = ".json .jsonl .ndjson .tsv .tab .feather .arrow .xlsx .npy .gz .bz2 .xz .zst".split()
 
 
 def scores_of_files(

@@ -210,7 +210,7 @@ def test_side_files_are_moved_by_a_command_that_can_be_pasted() -> None:
     succeed("train", "a b.txt", *TRAIN, "--model", "m.txt")
 
 
-@pytest.mark.parametrize("name", ["s.csv.gz", "s.txt.zst", "s.json", "s.xlsx"])
+@pytest.mark.parametrize("name", ["s.csv.gz", "s.txt.zst", "s.json", "s.xlsx", "s.npy"])
 def test_scores_in_a_form_that_is_not_written_are_refused(model: str, name: str) -> None:
     refuse("predict", model, "train.txt", "-o", name, says=(name, ".parquet"))
     assert not Path(name).exists()
