@@ -66,6 +66,7 @@ _WORDS = {
 }
 _MISSING = re.compile(r"([+-]?nan|<NA>|None)?", re.IGNORECASE)
 _LARGEST = 2**31
+_BEGINNING = 1000  # bytes that tell what another file is
 
 
 Roles = Mapping[str, str]
@@ -222,12 +223,11 @@ def read_rows(
     else:
         spec = format_of(source)
         first = b"" if spec.begins else first_line(rows.file)
-        kind = foreign_kind(first)
         if first.lstrip()[:1] in (b"{", b"["):
             _add_json(rows, json_of(rows.file, first, once=True))
         elif spec.begins or (spec.is_table and not _is_list(first, rows.what)):
             _add_table(rows, roles or {}, missing_tokens)
-        elif kind is not None and not _has_values(first, rows.what):
+        elif not _has_values(first, rows.what) and (kind := foreign_kind(first[:_BEGINNING])):
             raise FileFormatError(f"the file has no {kind_of_rows}: it is {kind}", file=rows.file)
         else:
             _add_list(rows)

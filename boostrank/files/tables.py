@@ -596,7 +596,7 @@ def header_of(path: OneSource) -> tuple[str, ...]:
 def _opened(path: OneSource, **options: Any) -> TableSource:
     if not is_table(path):
         words = "not recognised as CSV, TSV, Parquet or Arrow by name or content"
-        kind = foreign_kind(first_line(str(path))) if os.path.isfile(str(path)) else None
+        kind = foreign_kind(first_line(str(path))[:1000]) if os.path.isfile(str(path)) else None
         words += "" if kind is None else f": it is {kind}"
         raise FileFormatError(words, file=str(path))
     source = open_files(path, **options)[1]

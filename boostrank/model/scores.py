@@ -450,7 +450,8 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
         return
     # Commas separate columns if no other mark does, unless they are the decimal marks of all
     # numbers.
-    delimiter = next((mark for mark in "\t;," if mark in lines[0]), "")
+    is_run = _RUN.fullmatch(lines[0]) is not None
+    delimiter = next((mark for mark in "\t;," if mark in lines[0] and not is_run), "")
     last_cells = [(line.split() or [""])[-1] for line in lines]
     if (
         delimiter == ","
@@ -468,7 +469,7 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
     has_names = not any(map(NUMERIC.fullmatch, header))
     rows.columns = _roles_in(header) if has_names else {}
     roles = {role: header.index(name) for role, name in rows.columns.items()}
-    if _RUN.fullmatch(lines[0]):
+    if is_run:
         roles = {"qid": 0, "id": 2, "score": 4}
         rows.columns = {"qid": "qid", "id": "docno", "score": "score"}
     roles.setdefault("score", -1)
