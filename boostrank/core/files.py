@@ -442,7 +442,8 @@ def _reason(error: OSError, path: AnyPath) -> str:
 
 LOGGED = (
     "JSON: boostrank data join reads features that a search engine logged; to write rows with"
-    " labels as CSV, pandas.read_json('FILE', lines=True).to_csv('FILE.csv', index=False)"
+    " labels as CSV, pandas.read_json('FILE', lines=True).to_csv('FILE.csv', index=False),"
+    " without lines=True if FILE is one list or object"
 )
 
 

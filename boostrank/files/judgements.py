@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
-from boostrank.core.files import path_of
+from boostrank.core.files import foreign_kind, path_of
 from boostrank.core.text import NUMBER, count_of, no_number, number_in
 from boostrank.core.types import first_true
 from boostrank.data.roles import DEFAULTS, plain_name
@@ -66,6 +66,7 @@ _WORDS = {
 }
 _MISSING = re.compile(r"([+-]?nan|<NA>|None)?", re.IGNORECASE)
 _LARGEST = 2**31
+_BEGINNING = 1000  # bytes that tell what another file is
 
 
 Roles = Mapping[str, str]
@@ -212,9 +213,9 @@ def read_rows(
     Raises:
         FileFormatError: the source cannot be read, or a score is missing. The message has the line.
     """
-    kind, what = ("run", "score") if run else ("judgements", "grade")
+    kind_of_rows, what = ("run", "score") if run else ("judgements", "grade")
     path = path_of(source)
-    rows = DocumentRows(path or f"the {kind}", what)
+    rows = DocumentRows(path or f"the {kind_of_rows}", what)
     if path is None:
         _add_object(rows, source)
     elif os.path.exists(path) and not os.path.isfile(path):  # a pipe, which can be read only once
@@ -226,13 +227,15 @@ def read_rows(
             _add_json(rows, json_of(rows.file, first, once=True))
         elif spec.begins or (spec.is_table and not _is_list(first, rows.what)):
             _add_table(rows, roles or {}, missing_tokens)
+        elif not _has_values(first, rows.what) and (kind := foreign_kind(first[:_BEGINNING])):
+            raise FileFormatError(f"the file has no {kind_of_rows}: it is {kind}", file=rows.file)
         else:
             _add_list(rows)
     rows.values = np.array(rows.values, np.float64)
     if "rank" in rows.columns:
         rows.values *= -1.0
     if not rows.qids:
-        raise FileFormatError(f"there are no {kind}", file=rows.file)
+        raise FileFormatError(f"there are no {kind_of_rows}", file=rows.file)
     row = first_true(np.isnan(rows.values))
     if run and row is not None:
         words = f"the score of {rows.phrase(row)} is missing; write it, or leave the row out"
@@ -258,6 +261,11 @@ def _is_list(line: bytes, what: str) -> bool:
         return recognised("qid", cells) is None
     numeric = len(cells) > _OF_PAIRS and form is not None and bool(NUMBER.fullmatch(form(cells)[2]))
     return numeric or bool(re.match(rb"\S+[ \t]+(qid:|[Qq]?0[ \t])", line))
+
+
+def _has_values(line: bytes, what: str) -> bool:
+    """Return whether the first line of a text has a query, a document and a value."""
+    return _OF_PAIRS < len(_cells(line)) in _FORMS[what] and _is_list(line, what)
 
 
 def _is_header(qid: str, name: str) -> bool:
@@ -290,13 +298,13 @@ def _add_list(rows: DocumentRows) -> None:
         else:
             cells = _cells(line)
             width = width or len(cells)
-            if len(cells) != width or width not in forms:
-                raise FileFormatError(
-                    f"{quote_token(line)} must be {_WORDS[rows.what]}, or a table that names its"
-                    " columns",
-                    file=rows.file,
-                    line=number,
-                )
+            is_json = not rows.qids and line.lstrip()[:1] in (b"{", b"[")
+            if len(cells) != width or width not in forms or is_json:
+                forms_of_file = "or a table that names its columns"
+                if not os.path.isfile(rows.file):
+                    forms_of_file = "as in every pipe; write tables and JSON to a file"
+                words = f"{quote_token(line)} must be {_WORDS[rows.what]}, {forms_of_file}"
+                raise FileFormatError(words, file=rows.file, line=number)
             qid, name, word = forms[width](cells)
             has_number = width > _OF_PAIRS and NUMBER.fullmatch(word)
             if not rows.qids and not has_number and _is_header(qid, name):

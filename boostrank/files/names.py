@@ -20,7 +20,7 @@ from boostrank.core.files import read_text
 _PAIR = re.compile(r"[fF]?(\d+)(?:\s*[:=,]\s*|\s+)(\S.*)")
 # First lines of tables of names and of CatBoost's column descriptions.
 _HEADER = re.compile(
-    r"""(".*|,.*|(feature_?)?names?|features?|(index|id|feature\w*),.*|0(?=\r?\n\D)"""
+    r"""(".*|,.*|#\s.*|(feature_?)?names?|features?|(index|id|feature\w*),.*|0(?=\r?\n\D)"""
     r"""|\d+\t(Label|GroupId|Num|Categ)\b.*)\r?$""",
     re.IGNORECASE | re.MULTILINE,
 )

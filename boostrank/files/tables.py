@@ -7,6 +7,7 @@ them into numbers.
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from abc import abstractmethod
@@ -21,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import FileFormatError, MissingDependency
+from boostrank.core.files import foreign_kind
 from boostrank.core.queries import time_text
 from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array, first_true
 from boostrank.data.categories import Categories, Coding, is_coarse
@@ -28,6 +30,7 @@ from boostrank.data.feature_space import FeatureSpace
 from boostrank.data.frames import read_codes
 from boostrank.files import blocks as slots
 from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, UnreadableLine, zeroed
+from boostrank.files.chunks import first_line
 from boostrank.files.columns import Columns, choose_columns
 from boostrank.files.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.files.source import File, Load, OneSource, Reading, Source, format_of, open_files
@@ -593,6 +596,8 @@ def header_of(path: OneSource) -> tuple[str, ...]:
 def _opened(path: OneSource, **options: Any) -> TableSource:
     if not is_table(path):
         words = "not recognised as CSV, TSV, Parquet or Arrow by name or content"
+        kind = foreign_kind(first_line(str(path))[:1000]) if os.path.isfile(str(path)) else None
+        words += "" if kind is None else f": it is {kind}"
         raise FileFormatError(words, file=str(path))
     source = open_files(path, **options)[1]
     assert isinstance(source, TableSource)

@@ -1,10 +1,11 @@
 """Tools that split, sample, shard and sort data files of any size and keep queries whole.
 
 Lines of text (libsvm, CSV, TSV) are copied unchanged, with the comments and blank lines before
-them. Columns of Parquet and Arrow files keep their types and values. Memory use is a few chunks of
-text or 64 MiB of columns, plus about 200 bytes per query. `sort` also uses the memory that its
-limit allows. Outputs are written atomically, and are compressed if their names say so. Several
-input files form one data set, as in `read_files`.
+them. Comments that number or name the features of libsvm text are repeated in each output. Columns
+of Parquet and Arrow files keep their types and values. Memory use is a few chunks of text or 64 MiB
+of columns, plus about 200 bytes per query. `sort` also uses the memory that its limit allows.
+Outputs are written atomically, and are compressed if their names say so. Several input files form
+one data set, as in `read_files`.
 
 All tools take `source` and `progress` like `read_files`, and in `reading` its `format` and, for
 tables, `qid`, the query id column. They raise ParameterError for options out of range, DataError
@@ -30,6 +31,7 @@ import numpy as np
 
 from boostrank.core.errors import DataError, InputError, ParameterError
 from boostrank.core.text import list_names
+from boostrank.files.formats.libsvm import declarations_in
 from boostrank.files.pieces import (
     STANDARD_STREAM,
     ColumnarOutput,
@@ -204,7 +206,7 @@ def sort(
             written[places[rank]].extend((rank, piece.text.nbytes, piece.rows))
             return int(places[rank])
 
-        _send(data.pieces(), parts, choose)
+        _send(data.pieces(), parts, choose, declare=False)
         for part, pieces in zip(parts, written, strict=True):
             part.finish()
             part.sort_into(out, np.array(pieces).reshape(-1, 3))
@@ -212,12 +214,24 @@ def sort(
 
 
 def _send(
-    pieces: Iterable[Piece], outputs: Sequence[Output], choose: Callable[[Piece], int | None]
+    pieces: Iterable[Piece],
+    outputs: Sequence[Output],
+    choose: Callable[[Piece], int | None],
+    *,
+    declare: bool = True,
 ) -> None:
-    """Write each piece to the output chosen by `choose`, if any."""
-    read_bytes = 0
+    """Write each piece to the output chosen by `choose`, if any.
+
+    Args:
+        declare: whether to repeat the comments that number or name the features in each output.
+    """
+    read_bytes, declarations = 0, None
     for piece in pieces:
         at = choose(piece)
+        if declarations is None:
+            declarations = b"" if piece.head or not declare else declarations_in(bytes(piece.text))
+        elif declarations and at is not None and not outputs[at].rows:
+            outputs[at].write(declarations, rows=0, begins=False)
         if at is not None:
             outputs[at].add(piece)
         read_bytes += piece.text.nbytes

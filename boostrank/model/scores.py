@@ -53,7 +53,8 @@ _ODD = np.array(
 _HEAD = 1024
 _COLUMNS = ("qid", "doc_id", "score")
 _JSON = (".json", ".jsonl", ".ndjson")
-_UNWRITTEN = ".json .jsonl .ndjson .tsv .tab .feather .arrow .xlsx .gz .bz2 .xz .zst".split()
+_RUN = re.compile(r"\S+\s+[Qq]0\s+\S+\s+\d+\s+\S+\s+\S+\s*")  # the first line of a TREC run
+_UNWRITTEN = ".json .jsonl .ndjson .tsv .tab .feather .arrow .xlsx .npy .gz .bz2 .xz .zst".split()
 
 
 def scores_of_files(
@@ -197,7 +198,7 @@ def load_ranker(path: str) -> RankingModel | None:
     head = _beginning(path)
     if not head:
         raise FileFormatError("the file is empty: expected a model or scores", file=path)
-    if re.match(rb"[\d+.-]|nan|inf", head, re.IGNORECASE):
+    if re.match(rb"[\d+.]|-(?!-)|nan|inf", head, re.IGNORECASE):
         return None
     return None if columns_of(path, alone=False) else RankingModel.load(path)
 
@@ -278,9 +279,9 @@ def read_logged(
     longest number gives the number of significant digits.
 
     Args:
-        path: a table or JSON lines with a score, or lines with one score or several columns, of
-            which "score", or else the last column, is used. Rows that name a query and a document
-            may have any order.
+        path: a table, JSON lines or a TREC run with a score, or lines with one score or several
+            columns, of which "score", or else the last column, is used. Rows that name a query and
+            a document may have any order.
         column: column with the scores if `path` and `more_files` are the files of `data`.
 
     Raises:
@@ -449,7 +450,8 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
         return
     # Commas separate columns if no other mark does, unless they are the decimal marks of all
     # numbers.
-    delimiter = next((mark for mark in "\t;," if mark in lines[0]), "")
+    is_run = _RUN.fullmatch(lines[0]) is not None
+    delimiter = next((mark for mark in "\t;," if mark in lines[0] and not is_run), "")
     last_cells = [(line.split() or [""])[-1] for line in lines]
     if (
         delimiter == ","
@@ -467,6 +469,9 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
     has_names = not any(map(NUMERIC.fullmatch, header))
     rows.columns = _roles_in(header) if has_names else {}
     roles = {role: header.index(name) for role, name in rows.columns.items()}
+    if is_run:
+        roles = {"qid": 0, "id": 2, "score": 4}
+        rows.columns = {"qid": "qid", "id": "docno", "score": "score"}
     roles.setdefault("score", -1)
     for line_number, line in enumerate(lines[has_names:], 1 + has_names):
         cells = _split(line, delimiter)

@@ -140,6 +140,21 @@ def test_comments_and_blank_lines_stay_with_the_row_that_follows(tmp_path: Path)
     assert second.read_text() == "# of 2\n\n2 qid:2 1:1\n# tail\n"
 
 
+@pytest.mark.parametrize(
+    "comment", ["# Column indices are zero-based\n", "# f0: price\n# f1: age\n# f2: clicks\n"]
+)
+@pytest.mark.parametrize("name", TOOLS)
+def test_comments_that_number_or_name_features_are_in_each_output(
+    name: str, comment: str, tmp_path: Path
+) -> None:
+    rows = [f"{i % 3} qid:{i // 2} 1:{i} 2:{i % 3}\n" for i in range(60)]
+    (tmp_path / "in").write_text(f"# by somebody\n{comment}\n{''.join(rows)}")
+    names = read_libsvm([tmp_path / "in"]).feature_names
+    for path in run(name, tmp_path / "in", tmp_path / "out.txt"):
+        assert read_libsvm([path]).feature_names == names
+        assert path.read_text().count(comment) == 1
+
+
 @pytest.mark.parametrize("name", TOOLS)
 def test_a_pipe_and_compressed_files_give_what_the_plain_file_gives(
     name: str, source: Path, tmp_path: Path

@@ -143,6 +143,15 @@ def test_report_04_verify_and_export_take_rows_without_labels_and_others_name_a_
     assert scores(model, "bare.txt.new") == scores(model, "train.txt")
 
 
+@pytest.mark.parametrize("word", ["?", "nan", "NULL"])
+def test_report_04_words_for_no_label_have_a_command(model: str, word: str) -> None:
+    expected = scores(model, "train.txt")
+    result = refuse("predict", model, write("words.txt", rows(f"{word} ")), "-o", "s.txt")
+    command = re.search("`(.+?)`", result.stderr)[1].replace("FILE", "words.txt")  # type: ignore[index]
+    subprocess.run(["bash", "-c", command], check=True)
+    assert scores(model, "words.txt.new") == expected
+
+
 @pytest.mark.parametrize("first", [True, False], ids=["bare first", "bare later"])
 def test_report_04_mixed_rows_are_refused_at_their_line(model: str, first: bool) -> None:
     parts = rows("")[:3] + rows()[3:] if first else rows()[:3] + rows("")[3:]
@@ -201,7 +210,7 @@ def test_side_files_are_moved_by_a_command_that_can_be_pasted() -> None:
     succeed("train", "a b.txt", *TRAIN, "--model", "m.txt")
 
 
-@pytest.mark.parametrize("name", ["s.csv.gz", "s.txt.zst", "s.json", "s.xlsx"])
+@pytest.mark.parametrize("name", ["s.csv.gz", "s.txt.zst", "s.json", "s.xlsx", "s.npy"])
 def test_scores_in_a_form_that_is_not_written_are_refused(model: str, name: str) -> None:
     refuse("predict", model, "train.txt", "-o", name, says=(name, ".parquet"))
     assert not Path(name).exists()

@@ -150,6 +150,7 @@ def test_first_use_cli_02_templates_that_are_text() -> None:
         ("[]", "list"),
         ('"bm25"\n"price"\n"age"\n', "quotes"),
         ("name\nbm25\nprice\nage\n", "header"),
+        ("# of week 7\nbm25\nprice\nage\n", "'# of week 7'"),
     ],
 )
 def test_first_use_cli_02_a_file_of_names_that_is_none(text: str, words: str) -> None:
@@ -245,6 +246,7 @@ def test_first_use_cli_07_13_commands_can_be_pasted_and_rank_by_the_model(target
     spec = boostrank.export.TARGETS.get(target)
     name = "shop-1" if target == "elastic" else 'my "own" shop\'s'
     _, upload, query = how_to(spec, "a folder/it's 1.json", name)
+    assert shlex.split(query)  # also where the shell reads no comments
     assert "@a folder/it's 1.json" in shlex.split(upload)
     words = shlex.split(query, comments=True)
     if "solr" in target:

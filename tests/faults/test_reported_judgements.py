@@ -295,6 +295,36 @@ def test_report_12_judgements_of_any_form_are_joined(
     assert [*zip(table["qid"], table["doc_id"], table["label"], strict=True)] == ROWS
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"PK\x03\x04\x14\0", "Excel workbook"),
+        ("q1 0 d1 1\n".encode("utf-16"), "UTF-16"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "git lfs pull"),
+        (b"<!DOCTYPE html>\n<html></html>\n", "a web page"),
+        (b"SQLite format 3\0", "SQLite"),
+    ],
+)
+def test_report_06_other_files_are_named(
+    content: bytes, words: str, plain: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "grades"
+    path.write_bytes(content)
+    for command in (
+        ("evaluate", plain / "run", "--qrels", path),
+        ("evaluate", path, "--qrels", plain / "qrels"),
+        ("data", "join", path, plain / "features.csv", "-o", tmp_path / "o.csv"),
+    ):
+        refuse(*command, says=(str(path), words))
+
+
+def test_report_06_qrels_and_a_run_in_place_of_each_other_are_named(plain: Path) -> None:
+    refuse("evaluate", plain / "run", "--qrels", plain / "run", says=("a TREC run",))
+    refuse("evaluate", plain / "qrels", "--qrels", plain / "qrels", says=("TREC qrels",))
+    features, joined = plain / "features.csv", plain / "joined.csv"
+    refuse("data", "join", plain / "run", features, "-o", joined, says=("a TREC run",))
+
+
 def test_report_12_documents_by_gain_and_refused_json(plain: Path, tmp_path: Path) -> None:
     assert values_by_query(written(tmp_path / "gain.json", BY_GAIN)) == {"q1": GRADES["q1"]}
     for content, words in (
@@ -460,7 +490,9 @@ def test_report_13_a_run_without_scores_names_what_it_lacks(plain: Path, tmp_pat
     assert "--" not in done.stderr  # evaluate has no option for it
 
 
-@pytest.mark.parametrize("name", ["s.csv", "s.parquet", "s.jsonl", "s.tsv", "s.txt", "s.json"])
+@pytest.mark.parametrize(
+    "name", ["s.csv", "s.parquet", "s.jsonl", "s.tsv", "s.txt", "s.json", "s.run"]
+)
 def test_first_use_cli_08_named_scores_have_any_order(
     name: str, plain: Path, tmp_path: Path
 ) -> None:
@@ -469,6 +501,9 @@ def test_first_use_cli_08_named_scores_have_any_order(
     table = table.rename(columns=renamed).assign(took=3)
     if name == "s.json":
         shuffled = written(tmp_path / name, table.to_json(orient="records"))
+    elif name == "s.run":
+        run = table[["qid", "docno", "score"]].itertuples(index=False)
+        shuffled = written(tmp_path / name, text_of([*run], "{} Q0 {} 1 {} 7"))
     elif name in ("s.jsonl", "s.txt"):
         lines = (
             table.to_json(orient="records", lines=True)
@@ -479,7 +514,7 @@ def test_first_use_cli_08_named_scores_have_any_order(
     else:
         shuffled = written(tmp_path / name, table)
     succeed("verify", plain / "m.txt", plain / "data.txt", "--against", shuffled)
-    if name not in ("s.txt", "s.json"):
+    if name not in ("s.txt", "s.json", "s.run"):
         of_scores = invoke("evaluate", shuffled, plain / "data.txt")
         of_model = invoke("evaluate", plain / "m.txt", plain / "data.txt")
         assert of_scores.stdout.splitlines()[1:] == of_model.stdout.splitlines()[1:]
@@ -701,6 +736,18 @@ def test_judgements_come_through_a_pipe(tmp_path: Path) -> None:
     judged = values_by_query(str(pipe))
     writer.join()
     assert len(judged) == 9_000
+
+
+@pytest.mark.parametrize("text", ["qid,docid,rel\nq1,d1,1\n", '{"q1": {"d1": 1}}\n'])
+def test_report_06_tables_and_json_in_a_pipe_are_told_to_be_files(
+    text: str, plain: Path, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "qrels"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(text,))
+    writer.start()
+    refuse("evaluate", plain / "run", "--qrels", pipe, says=(f"{pipe}:1", "to a file"))
+    writer.join()
 
 
 def test_days_of_a_frame_are_the_ids_of_data_sets() -> None:

@@ -95,6 +95,8 @@ OLD = {
     ),
     "dart": lambda: aged(trained(boosting="dart", drop_rate=0.9, skip_drop=0)),
     "rf": lambda: aged(trained(boosting="rf", bagging_freq=1, bagging_fraction=0.7)),
+    "no importances": lambda: aged(trained()).partition("\nfeature importances")[0],
+    "no importances in version 3": lambda: aged(trained(), "v3").partition("\nfeature imp")[0],
     "a blank line more before the trees": lambda: trained().replace("\n\nTree=0", "\n\n\nTree=0"),
 }
 
@@ -134,7 +136,11 @@ def test_report_01_an_old_text_cut_at_any_byte_is_refused(sizes: bool) -> None:
         except ModelError:
             continue
     # What the command line wrote ends here, and Python's last line is only whole with its JSON.
-    assert taken == [whole, whole + 1, whole + 2, len(body) - 1]
+    # Sizes in the header tell that the trees are whole without what follows them.
+    after_trees = re.search(rb"\n*feature importances", body)
+    assert after_trees is not None
+    with_trees = [after_trees.start() + 3] if sizes else []
+    assert taken == [*with_trees, whole, whole + 1, whole + 2, len(body) - 1]
     parse_model(body)
 
 
@@ -196,7 +202,13 @@ FOREIGN: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: booster().get_dump(),
         ("XGBoost's dump", "save_model('model.json')"),
     ),
+    "8 graph": (lambda: "\n".join(booster().get_dump(dump_format="dot")).encode(), ("dump",)),
+    "8 several models of Solr": (
+        lambda: {"models": [{"class": f"{SOLR}LinearModel", "name": name} for name in "ab"]},
+        ("2 models", "write one of them"),
+    ),
     "8 text alone": (lambda: "\n".join(booster().get_dump()).encode(), ("XGBoost's dump",)),
+    "8 a later tree": (lambda: b"booster[7]:\n0:leaf=0.1\n", ("XGBoost's dump",)),
     "8 a printed list": (lambda: repr(booster().get_dump()).encode(), ("XGBoost's dump",)),
     "8 one tree": (
         lambda: json.loads(booster().get_dump(dump_format="json")[0]),
@@ -259,6 +271,7 @@ FOREIGN: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: b'#include "header.h"\n\nfloat predict(union Entry* data) {\n',
         ("program code",),
     ),
+    "8 SQL": (lambda: b"-- Scores of the ranker\nSELECT 1\n", ("program code",)),
     "8 SVMrank": (lambda: b"SVM-light Version V6.20\n0 # kernel type\n", ("SVMrank", "scores")),
     "8 gzip": (lambda: b"\x1f\x8b\x08" + bytes(20), ("unpack it first", "if it has data")),
     "8 record": (lambda: {"file": {"schema_version": 2}}, (".meta.json",)),
@@ -327,6 +340,54 @@ def test_report_07_and_08_every_door_names_it(kind: str, tmp_path: Path) -> None
         boostrank.compare(str(path), str(tmp_path / "m.txt"), sample)
     with pytest.raises(InputError, match=re.escape(word)):
         boostrank.train({"objective": "lambdarank"}, sample, 1, init_model=str(path))
+
+
+RANKLIB = """## LambdaMART
+## No. of trees = 1
+
+<ensemble>
+ <tree id="1" weight="0.5">
+  <split><feature>1</feature><threshold>0.1</threshold>
+   <split pos="left"><output>-2.0</output></split>
+   <split pos="right"><output>3.0</output></split>
+  </split>
+ </tree>
+</ensemble>
+"""
+LEAVES = {"value": "-1"}, {"value": "1.5"}
+MODEL_OF_SOLR = {
+    "class": f"{SOLR}MultipleAdditiveTreesModel",
+    "features": [{"name": f"f{i}"} for i in (1, 2, 3)],
+    "params": {
+        "trees": [
+            {"root": {"feature": "f1", "threshold": "0.1", "left": LEAVES[0], "right": LEAVES[1]}}
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RANKLIB,
+        RANKLIB[RANKLIB.index("<ensemble") :],
+        "\ufeff" + RANKLIB[RANKLIB.index("<ensemble") :],
+        json.dumps(MODEL_OF_SOLR),
+        json.dumps({"responseHeader": {"status": 0}, "models": [MODEL_OF_SOLR]}, indent=1),
+        json.dumps(upload("ranklib", RANKLIB)),
+        json.dumps({"hits": {"hits": [{"_source": upload("ranklib", RANKLIB)["model"]}]}}),
+    ],
+)
+def test_first_use_cli_09_models_in_production_are_compared(text: str, tmp_path: Path) -> None:
+    rows, old = data_file(tmp_path), tmp_path / "old"
+    old.write_text(text)
+    (tmp_path / "m.txt").write_text(trained())
+    succeed("predict", old, rows, "-o", tmp_path / "s.txt")
+    assert np.loadtxt(tmp_path / "s.txt").tolist() == np.where(X[:, 0] > 0.1, 1.5, -1).tolist()
+    compared = succeed("compare", old, tmp_path / "m.txt", rows, "--metric", "map", "--json")
+    measured = succeed("evaluate", tmp_path / "s.txt", rows, "--metric", "map", "--json")
+    mean = json.loads(measured.stdout)["map"]["mean"]
+    assert json.loads(compared.stdout)["metrics"]["map"]["old"] == pytest.approx(mean)
 
 
 def with_threshold(text: str, word: str, kind: str) -> str:

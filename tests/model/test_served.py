@@ -265,6 +265,10 @@ UPLOAD = {
         (REGRESSION, 0.0, 1.0, 0.125),
         (json.dumps(SOLR_LINEAR), -1.0, 4.0, 0.0),
         (json.dumps(UPLOAD), 0.0, 1.0, 0.0),
+        ("\ufeff" + json.dumps(UPLOAD), 0.0, 1.0, 0.0),
+        (json.dumps({"hits": {"total": 1, "hits": [UPLOAD]}}), 0.0, 1.0, 0.0),
+        (json.dumps({"responseHeader": {}, "models": [SOLR_LINEAR]}), -1.0, 4.0, 0.0),
+        (json.dumps({"initArgs": {}, "managedList": [SOLR_LINEAR]}), -1.0, 4.0, 0.0),
         (json.dumps(NORMALISED), -1.0, 4.0, 0.0),
     ],
 )

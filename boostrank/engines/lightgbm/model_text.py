@@ -177,12 +177,22 @@ def parse_text(data: bytes) -> LightGBMText:
     lacks_end = _END not in data
     if lacks_end:
         data = _AFTER.sub(_END, data, 1)
+    # Sizes in the header tell whether an old text without importances has all its trees.
+    has_sizes = re.search(rb"\ntree_sizes=\d[\d ]*\n", data) is not None
+    is_old = lacks_end and b"\nversion=v4\n" not in data
+    if _END not in data and has_sizes and is_old and data.endswith(b"\n\n\n"):
+        data, lacks_end = data[:-1] + _END, False
     header_end, trees_end = data.find(b"\n\n"), data.find(_END)
     refuse(
         not data.startswith(b"tree\n") or header_end < 0,
         "this is not LightGBM model text: it must begin with a line 'tree' and a header",
     )
-    refuse(trees_end < 0, "model text has no line 'end of trees': the file is truncated")
+    reason = "model text has no line 'end of trees': the file is truncated"
+    if not has_sizes:
+        reason += (
+            r"; if it has all its trees, `printf '\n\nend of trees\n' >> FILE` marks their end"
+        )
+    refuse(trees_end < 0, reason)
     # Parse the parts, and check each against the header's numbers.
     header = _header(data[:header_end].decode())
     n_features = _check_header(header)

@@ -4,6 +4,7 @@ that holds a copy of the model.
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Callable
@@ -79,6 +80,7 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
         ModelError: the file is damaged, or has what cannot be read.
     """
     document: Any = None
+    body = body.removeprefix(codecs.BOM_UTF8)
     if re.match(rb"\s*[\[{]", body):
         try:
             document = from_json(body, once=True)
@@ -94,7 +96,10 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
     for title, recognises, read in FORMATS:
         if recognises(models[0]):
             try:
-                refuse(len(models) > 1, f"one of {len(models)}: store one alone in the file")
+                refuse(
+                    len(models) > 1,
+                    f"the file has {len(models)} models: write one of them to a file",
+                )
                 file: TreeFile | LinearFile = read(models[0])
                 if isinstance(file, TreeFile):
                     refuse(~np.isfinite(file.forest.threshold), "a threshold is not finite")
@@ -112,7 +117,7 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
 def _models_in(document: Any) -> list[Any]:
     """Return the models in an engine's list, or the document alone."""
     models = document
-    for name in ("hits", "hits", "models", "trained_model_configs"):
+    for name in ("hits", "hits", "models", "managedList", "trained_model_configs"):
         models = models.get(name, models) if isinstance(models, dict) else models
     is_list = isinstance(models, list) and not search_plugins.recognises_dump(models)
     return models if is_list and models else [document]

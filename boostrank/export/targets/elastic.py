@@ -95,7 +95,7 @@ upload:   curl -XPUT http://HOST:9200/_ml/trained_models/{model} --data-binary @
 'Content-type: application/json'
 query:    curl http://HOST:9200/INDEX/_search -H 'Content-type: application/json' -d '{{"query": \
 {{...}}, "rescore": {{"window_size": 1000, "learning_to_rank": {{"model_id": "{model}", \
-"params": {{"query": "..."}}}}}}}}'  # window_size: all results, which get the model's scores
+"params": {{"query": "..."}}}}}}}}'  # window_size: all results, which get scores of the model
 """,
     finite=True,
     categories=False,

@@ -139,7 +139,7 @@ upload:   curl -XPUT http://HOST:8983/solr/COLLECTION/schema/model-store --data-
 -H 'Content-type: application/json'
 query:    curl http://HOST:8983/solr/COLLECTION/query --data-urlencode 'q=...' -d \
 'fl=id,score,[features]' --data-urlencode 'rq={{!ltr model="{model}" reRankDocs=1000}}'  # \
-reRankDocs: all results, which get the model's scores
+reRankDocs: all results, which get scores of the model
 """,
 )
 _DEFAULTS = 'with the "defaultValue" above in their params if documents lack them'

@@ -261,7 +261,9 @@ def _header(line: bytes, delimiter: str) -> list[str]:
     try:
         text = line.decode()
     except UnicodeDecodeError:
-        raise DataError("the first line is not UTF-8") from None
+        raise DataError(
+            "the first line is not UTF-8: convert it, `iconv -f LATIN1 -t UTF-8`"
+        ) from None
     # Refuse the line ends and the separator line of other programs.
     if "\r" in text:
         raise DataError(text_files.LONE_RETURN)

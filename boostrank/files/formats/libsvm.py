@@ -379,6 +379,8 @@ class LibsvmSource(Source):
         # Some codes have more to say, or another place in the line.
         if code == parse.LABEL and CELL.match(token):
             words = self._without_label(line.lstrip())
+        elif code == parse.LABEL and token.lower() in (*STAND_INS, b"nan"):
+            words += "; for predict, `sed -E 's/^[^ #]+ //' FILE > FILE.new` leaves labels out"
         stand_in = ""
         if code == parse.VALUE and value.lower() in STAND_INS:
             stand_in = value.decode()
@@ -540,6 +542,13 @@ def _base_in_comment(head: bytes) -> int | None:
     comments = _HEAD.match(head)
     match = _BASE.search(comments[0]) if comments else None
     return None if match is None else int(match[1].lower() == b"one")
+
+
+def declarations_in(text: bytes) -> bytes:
+    """Return the comments before the first row that number or name the features."""
+    comments = _HEAD.match(text)
+    lines = comments[0].splitlines(keepends=True) if comments else []
+    return b"".join(line for line in lines if _BASE.match(line) or names_in_head(line, ""))
 
 
 def base_in(head: bytes) -> int | None:
