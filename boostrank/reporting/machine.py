@@ -16,9 +16,11 @@ Source: A. Angelopoulos, J. Duchi, T. Zrnic, "PPI++: efficient prediction-powere
 (arXiv 2311.01453), example 6.1. Its second mean is over the N - n other queries only, with the
 weight (1 - n / N) w, which is the same estimate.
 
-Where fewer than a quarter of people's queries differ, they may miss those that differ by much, so
-that their variance V is too small. It is then raised by v max(0, M_N - M_n), where M is the
-machine's variance over N or n queries, v = min(1, (V + a) / (M_n + a)) and a = 2 M_N / n.
+Where fewer than a quarter of people's queries differ, they may have too few or too many of those
+that differ by much. The variance V of people's mean is then V + v (M_N - M_n), where M is the
+machine's over N or n queries. Where M_N > M_n, v = min(2, (V + a) / (M_n + a)) with
+a = 32 M_N / n. Otherwise, v is the tuned weight of the squared deviations, at most V / M_n, so that
+a machine lowers V only if it knows in which queries people see a difference.
 
 A metric may leave out queries. Then, d is replaced by its linearisation r + i (d - r) / mean(i),
 where r is the mean of d over the included queries (i = 1).
@@ -51,7 +53,8 @@ Luck: TypeAlias = tuple[float, float]
 _TAIL = 0.025
 _DOUBT = 4.0  # squared standard errors within which a weight is 0
 _FEW = 0.25  # share of queries that differ below which the machine's spread is used
-_PRIOR = 2.0  # queries that stand for the ratio of the spreads
+_PRIOR = 32.0  # queries by which the spreads of both judges are alike
+_MOST_RATIO = 2.0
 _TIE = 1e-12
 _CERTAIN = 9.0  # standard errors beyond the limit of the test, where the power is 1
 
@@ -229,13 +232,13 @@ def by_judges(
     effective = float(counted.sum() ** 2 / (counted @ counted))  # n, with equal weights
     y, m = _linearised(people, share), _linearised(machine, of_all)
     x, mean = m[at], float(of_all @ m)
-    # Where few queries differ, add the variance that they miss.
+    # Where few queries differ, correct their variance by the machine's.
     differ, more = [int((np.abs(np.nan_to_num(each)) > _TIE).sum()) for each in (people, machine)]
-    spread = [float(np.sum((share * (v - share @ v)) ** 2)) for v in (y, x)]
-    missed = 0.0
+    squares = [share * (v - share @ v) ** 2 for v in (y, x)]
+    spread = variance = float(share @ squares[0])
     if differ < _FEW * n:
         seen = float(share @ share * (of_all @ (m - mean) ** 2))
-        missed = missed_variance(spread[0], spread[1], seen, n)
+        variance = corrected_variance(squares[0], squares[1], share, seen)
     rows = []
     for judges, w in (("people", np.zeros(y.size)), ("both", tuned_weights(y, x, share))):
         corrected, weight = y - w * (x - mean), float(share @ w)
@@ -243,9 +246,10 @@ def by_judges(
         # Sum the squares of what each query adds to the estimate.
         left = share * (corrected - estimate)
         parts = weight * of_all * (m - mean)
-        parts[at] += left
-        of_missed = float(left @ left) / spread[0] if spread[0] else 1.0
-        parts = np.append(parts, math.sqrt(missed * of_missed))
+        if spread:
+            parts[at] += left * math.sqrt(variance / spread)
+        else:
+            parts = np.append(parts, math.sqrt(variance))
         values = _student(estimate, parts, effective, luck, weight)
         rows.append(JudgedDifference(judges, metric, n, **values, weight=weight, differ=differ))
     # The machine alone is biased by what it adds on queries of people.
@@ -259,16 +263,26 @@ def by_judges(
     return [rows[0], alone, replace(rows[1], worth=worth)]
 
 
-def missed_variance(people: float, machine: float, of_all: float, queries: int) -> float:
-    """Return what the variance of a mean lacks, by the machine's over all queries.
+def corrected_variance(
+    people: Float64Array, machine: Float64Array, share: Float64Array, of_all: float
+) -> float:
+    """Return the variance of people's mean, corrected by the machine's over all queries.
 
     Args:
-        people, machine: variance over the n queries of people, by either.
+        people, machine: float64[n], squared deviations times the share, whose means are the
+            variances of the means over the queries of people.
+        share: float64[n], weights that sum to 1.
         of_all: variance of a mean over n queries by the machine, from all queries.
     """
-    prior = _PRIOR * of_all / queries
-    ratio = min((people + prior) / (machine + prior), 1.0) if of_all else 0.0
-    return ratio * max(of_all - machine, 0.0)
+    by_people, by_machine = float(share @ people), float(share @ machine)
+    if of_all > by_machine:
+        prior = _PRIOR * of_all / share.size
+        ratio = min((by_people + prior) / (by_machine + prior), _MOST_RATIO)
+        return by_people + ratio * (of_all - by_machine)
+    if not by_machine:
+        return by_people
+    weight = float(share @ tuned_weights(people, machine, share))
+    return by_people - min(weight, by_people / by_machine) * (by_machine - of_all)
 
 
 def tuned_weights(people: Float64Array, machine: Float64Array, share: Float64Array) -> Float64Array:
@@ -340,7 +354,7 @@ def describe_judges(rows: Sequence[JudgedDifference]) -> str:
     if people.differ < _FEW * people.queries:
         text += (
             f"; only {people.differ} of {people.queries} judged queries differ: the intervals are"
-            " widened by the machine's spread, and may still be too narrow"
+            " corrected by the machine's spread, and may still be too narrow"
         )
     return text
 

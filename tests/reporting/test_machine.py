@@ -121,7 +121,9 @@ def test_few_queries_that_differ_are_not_trusted() -> None:
         assert people.differ == np.count_nonzero(truth[:20])
         assert (f"only {people.differ} of 20" in describe_judges(rows)) == (people.differ < 5)
     assert np.mean(of_student) < 0.85
-    assert np.mean(covered, axis=0).min() > 0.93
+    of_people, of_both = np.mean(covered, axis=0)
+    assert 0.94 < of_people < 0.99
+    assert of_both > 0.92
     # No difference at all has an interval, too, unless the machine has none.
     zeros = np.zeros(20)
     alone, _, both = rows_of(zeros, np.append(zeros, machine[20:]))
@@ -130,6 +132,23 @@ def test_few_queries_that_differ_are_not_trusted() -> None:
     assert rows_of(zeros, np.zeros(400))[0].high == 0.0
     # A machine that judged no other queries knows no more.
     assert rows_of(truth[:20], truth[:20])[0].error == pytest.approx(stats.sem(truth[:20]))
+
+
+def test_a_machine_narrows_intervals_of_few_differences_only_if_it_sees_them() -> None:
+    rng = np.random.default_rng(0)
+    people = np.where(np.arange(60) % 6 == 0, rng.normal(0.0, 1.0, 60), 0.0)
+    # People's queries differ by more than all others.
+    machine = np.append(people, 0.2 * np.tile(people, 9))
+    student = stats.sem(people)
+    assert rows_of(people, machine)[0].error < 0.7 * student
+    elsewhere = np.append(np.roll(people, 1), machine[60:])
+    assert rows_of(people, elsewhere)[0].error == pytest.approx(student)
+    # They differ by less than all others, also by a machine that sees nothing.
+    for seen in (people, np.roll(people, 1)):
+        assert rows_of(people, np.append(seen, np.tile(5.0 * people, 9)))[0].error > 2.0 * student
+    # With many differences, intervals are Student's.
+    many = people + 0.1
+    assert rows_of(many, machine)[0].error == pytest.approx(student)
 
 
 def test_queries_chosen_by_chance_are_weighed() -> None:
