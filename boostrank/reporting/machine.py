@@ -157,10 +157,11 @@ class JudgedQueries:
             for rows, noun, nouns, words in counts
             if rows.any()
         ]
-        if by_machine.sum() < by_people.sum() and not (by_machine & ~by_people).any():
+        if not (by_machine & ~by_people).any():
             notes.append(
-                f"people judged {by_people.sum()} queries, and the machine only {by_machine.sum()}"
-                " of them, which adds nothing: were their judgements swapped?"
+                f"people judged {by_people.sum()} queries, and the machine {by_machine.sum()} of"
+                " them and no other, which adds nothing: pass data with all that it judged, or were"
+                " judgements swapped?"
             )
         if is_judged.sum() < FEWEST:
             raise DataError(
@@ -185,7 +186,12 @@ def _column(grades: Any, name: str, data: RankingDataset) -> Float64Array:
     values = grades[name]
     if path_of(values) is not None or isinstance(values, Mapping):
         values = grades_by_name(values, data)
-    values = np.asarray(values, np.float64)
+    try:
+        values = np.asarray(values, np.float64)
+    except ValueError as error:
+        raise DataError(f"column {name!r}: {error}; pass a number for each document") from None
+    if np.isinf(values).any():
+        raise DataError(f"column {name!r} has an infinite number; pass NaN where it is missing")
     if values.shape != (data.n_documents,):
         raise DataError(
             f"column {name!r} has the shape {values.shape}, but there are {data.n_documents:,}"

@@ -266,6 +266,10 @@ def test_queries_that_people_judged_in_part_are_left_out_with_a_note() -> None:
     assert [row.queries for row in comparison.judges] == [14, 39, 14]
     assert "1 query judged by people in part" in " ".join(comparison.notes)
     assert "1 query without a machine's grade" in " ".join(comparison.notes)
+    assert "nothing" not in " ".join(comparison.notes)
+    # A machine that judged no query but people's adds nothing.
+    grades["machine"][8 * 15 :] = np.nan
+    assert "nothing" in " ".join(compare(*scores, data, machine=grades).notes)
 
 
 def test_wrong_judgements_of_two_judges_are_refused() -> None:
@@ -278,6 +282,11 @@ def test_wrong_judgements_of_two_judges_are_refused() -> None:
         compare(*scores, data, machine={**grades, "chance": 0.0 * grades["machine"]})
     with pytest.raises(ParameterError, match="in any"):
         compare(*scores, data, machine=grades, fail_if="ndcg@10 < 0 in any")
+    for bad, words in (("good", "'good'"), (np.inf, "infinite"), (-1.0, "the machine's grades")):
+        column = np.array(grades["machine"], object)
+        column[5] = bad
+        with pytest.raises(DataError, match=words):
+            compare(*scores, data, machine={**grades, "machine": column})
     few = np.where(np.arange(320) < 8 * 9, grades["label"], np.nan)
     with pytest.raises(DataError, match="9 whole queries"):
         compare(*scores, data, machine={**grades, "label": few})
