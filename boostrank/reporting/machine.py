@@ -55,6 +55,7 @@ _DOUBT = 4.0  # squared standard errors within which a weight is 0
 _FEW = 0.25  # share of queries that differ below which the machine's spread is used
 _PRIOR = 32.0  # queries by which the spreads of both judges are alike
 _MOST_RATIO = 2.0
+_MOST_EXCESS = 4.0
 _TIE = 1e-12
 _CERTAIN = 9.0  # standard errors beyond the limit of the test, where the power is 1
 
@@ -74,6 +75,9 @@ class JudgedDifference:
             95% interval, for the machine alone.
         worth: number of queries for which people alone would have the error of both.
         differ: number of queries whose difference is not 0.
+        excess: by how many standard errors the machine's absolute differences are larger over the
+            queries of people than over all, for the machine alone. Where these were drawn with
+            their recorded chances, it rarely exceeds 4.
     """
 
     judges: str
@@ -90,6 +94,7 @@ class JudgedDifference:
     bias_high: float = math.nan
     worth: float = math.nan
     differ: int = 0
+    excess: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,13 +194,11 @@ def _column(grades: Any, name: str, data: RankingDataset) -> Float64Array:
     try:
         values = np.asarray(values, np.float64)
     except ValueError as error:
-        raise DataError(f"column {name!r}: {error}; pass a number for each document") from None
-    if np.isinf(values).any():
-        raise DataError(f"column {name!r} has an infinite number; pass NaN where it is missing")
-    if values.shape != (data.n_documents,):
+        raise DataError(f"column {name!r}: {error}; pass numbers") from None
+    if values.shape != (data.n_documents,) or np.isinf(values).any():
         raise DataError(
-            f"column {name!r} has the shape {values.shape}, but there are {data.n_documents:,}"
-            " documents; pass a number for each, NaN where it is missing"
+            f"column {name!r} has the shape {values.shape} or infinite numbers, but there are"
+            f" {data.n_documents:,} documents; pass a number for each, NaN where it is missing"
         )
     return data.in_row_order(values)
 
@@ -261,8 +264,12 @@ def by_judges(
     # The machine alone is biased by what it adds on queries of people.
     parts = share * (x - y - share @ (x - y))
     bias = _student(float(share @ (x - y)), parts, effective, (0.0, 1.0))
-    of_bias = {"bias": bias["mean"], "bias_low": bias["low"], "bias_high": bias["high"]}
-    student = _student(mean, of_all * (m - mean), count, luck) | of_bias
+    of_alone = {"bias": bias["mean"], "bias_low": bias["low"], "bias_high": bias["high"]}
+    # Compare how much rankers disagree in people's queries and in all.
+    sizes = np.abs(m) - of_all @ np.abs(m)
+    error = math.sqrt(share @ share * (of_all @ sizes**2))
+    of_alone["excess"] = float(share @ sizes[at]) / error if error else 0.0
+    student = _student(mean, of_all * (m - mean), count, luck) | of_alone
     alone = JudgedDifference("machine", metric, count, **student, weight=1.0, differ=more)
     errors = [row.error for row in rows]
     worth = n * (errors[0] / errors[1]) ** 2 if errors[1] else math.nan
@@ -361,6 +368,11 @@ def describe_judges(rows: Sequence[JudgedDifference]) -> str:
         text += (
             f"; only {people.differ} of {people.queries} judged queries differ: the intervals are"
             " corrected by the machine's spread, and may still be too narrow"
+        )
+    if machine.excess > _MOST_EXCESS:
+        text += (
+            "; by the machine, rankers disagree far more in people's queries than in all, which may"
+            " shift the difference: draw queries at random, or by data choose and join its chances"
         )
     return text
 

@@ -170,6 +170,18 @@ def test_queries_chosen_by_chance_are_weighed() -> None:
     assert (row.high - row.mean) / row.error == pytest.approx(stats.t.ppf(0.975, free))
 
 
+def test_queries_chosen_by_disagreement_are_noticed_unless_their_chances_weigh() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.gamma(1.0, 1.0, 500)
+    chance = np.clip(truth / truth.mean() * 0.15, 0.02, 1.0)
+    at, evenly = np.flatnonzero(rng.random(500) < chance), rng.permutation(500)[:75]
+    words = []
+    for chosen, weights in ((at, at**0.0), (at, 1.0 / chance[at]), (evenly, evenly**0.0)):
+        rows = by_judges("x", truth[chosen], truth, chosen, weights, np.ones(500))
+        words.append("disagree" in describe_judges(rows))
+    assert words == [True, False, False]
+
+
 def judged(queries: int = 40) -> tuple[RankingDataset, dict[str, Any], list[np.ndarray]]:
     """People judged the first 15 queries, and the machine all of them."""
     rng = np.random.default_rng(1)
