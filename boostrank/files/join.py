@@ -311,9 +311,13 @@ def grades_by_name(
             f" begin with {documents.phrase(0)}; queries and documents must have the same names in"
             " both, and in the same columns"
         )
-    if unmatched:
-        words = f"{count_of(unmatched, 'grade')} of documents that the data lack left out"
-        warn_user(f"{judged.file}: {words}")
+    disagreeing = sum(len(set(of_pair)) > 1 for of_pair in grades.values())
+    for count, noun, words in (
+        (unmatched, "grade", "of documents that the data lack left out"),
+        (disagreeing, "document", "with different grades: the mean is used"),
+    ):
+        if count:
+            warn_user(f"{judged.file}: {count_of(count, noun)} {words}")
     return np.array([np.mean(grades.get(pair, np.nan)) for pair in pairs])
 
 

@@ -480,7 +480,10 @@ def compare(
         judged = JudgedQueries.split(machine, data)
         of_machine = replace(context, data=judged.machine)
         rankers_of_machine = _restrict(rankers, data, judged.chosen)
-        by_machine = _values(of_machine, of_machine.bound(everything), rankers_of_machine)
+        try:
+            by_machine = _values(of_machine, of_machine.bound(everything), rankers_of_machine)
+        except DataError as error:
+            raise DataError(f"by the machine's grades: {error}") from None
         rankers = _restrict(rankers, data, judged.chosen[judged.at])
         context = replace(context, data=judged.people)
     data, bound = context.data, context.bound(everything)

@@ -119,7 +119,9 @@ class Judges:
         if self._segments and not shares:
             shares = ["by one map, as well as by one for each segment"]
         explained = f"{gain_map.explained:.0%} of the variance of people's gains"
-        if shares:
+        if not gain_map.explained:
+            explained = "nothing of people's gains: what only it judged has their mean gain"
+        elif shares:
             explained += f" ({', '.join(shares)})"
         self.words = [
             counts_text,

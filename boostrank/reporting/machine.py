@@ -16,9 +16,11 @@ Source: A. Angelopoulos, J. Duchi, T. Zrnic, "PPI++: efficient prediction-powere
 (arXiv 2311.01453), example 6.1. Its second mean is over the N - n other queries only, with the
 weight (1 - n / N) w, which is the same estimate.
 
-Where fewer than a quarter of people's queries differ, they may miss those that differ by much, so
-that their variance V is too small. It is then raised by v max(0, M_N - M_n), where M is the
-machine's variance over N or n queries, v = min(1, (V + a) / (M_n + a)) and a = 2 M_N / n.
+Where fewer than a quarter of people's queries differ, they may have too few or too many of those
+that differ by much. The variance V of people's mean is then V + v (M_N - M_n), where M is the
+machine's over N or n queries. Where M_N > M_n, v = min(2, (V + a) / (M_n + a)) with
+a = 32 M_N / n. Otherwise, v is the tuned weight of the squared deviations, at most V / M_n, so that
+a machine lowers V only if it knows in which queries people see a difference.
 
 A metric may leave out queries. Then, d is replaced by its linearisation r + i (d - r) / mean(i),
 where r is the mean of d over the included queries (i = 1).
@@ -51,7 +53,9 @@ Luck: TypeAlias = tuple[float, float]
 _TAIL = 0.025
 _DOUBT = 4.0  # squared standard errors within which a weight is 0
 _FEW = 0.25  # share of queries that differ below which the machine's spread is used
-_PRIOR = 2.0  # queries that stand for the ratio of the spreads
+_PRIOR = 32.0  # queries by which the spreads of both judges are alike
+_MOST_RATIO = 2.0
+_MOST_EXCESS = 4.0
 _TIE = 1e-12
 _CERTAIN = 9.0  # standard errors beyond the limit of the test, where the power is 1
 
@@ -71,6 +75,9 @@ class JudgedDifference:
             95% interval, for the machine alone.
         worth: number of queries for which people alone would have the error of both.
         differ: number of queries whose difference is not 0.
+        excess: by how many standard errors the machine's absolute differences are larger over the
+            queries of people than over all, for the machine alone. Where these were drawn with
+            their recorded chances, it rarely exceeds 4.
     """
 
     judges: str
@@ -87,6 +94,7 @@ class JudgedDifference:
     bias_high: float = math.nan
     worth: float = math.nan
     differ: int = 0
+    excess: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,10 +162,11 @@ class JudgedQueries:
             for rows, noun, nouns, words in counts
             if rows.any()
         ]
-        if by_machine.sum() < by_people.sum() and not (by_machine & ~by_people).any():
+        if not (by_machine & ~by_people).any():
             notes.append(
-                f"people judged {by_people.sum()} queries, and the machine only {by_machine.sum()}"
-                " of them, which adds nothing: were their judgements swapped?"
+                f"people judged {by_people.sum()} queries, and the machine {by_machine.sum()} of"
+                " them and no other, which adds nothing: pass data with all that it judged, or were"
+                " judgements swapped?"
             )
         if is_judged.sum() < FEWEST:
             raise DataError(
@@ -182,11 +191,14 @@ def _column(grades: Any, name: str, data: RankingDataset) -> Float64Array:
     values = grades[name]
     if path_of(values) is not None or isinstance(values, Mapping):
         values = grades_by_name(values, data)
-    values = np.asarray(values, np.float64)
-    if values.shape != (data.n_documents,):
+    try:
+        values = np.asarray(values, np.float64)
+    except ValueError as error:
+        raise DataError(f"column {name!r}: {error}; pass numbers") from None
+    if values.shape != (data.n_documents,) or np.isinf(values).any():
         raise DataError(
-            f"column {name!r} has the shape {values.shape}, but there are {data.n_documents:,}"
-            " documents; pass a number for each, NaN where it is missing"
+            f"column {name!r} has the shape {values.shape} or infinite numbers, but there are"
+            f" {data.n_documents:,} documents; pass a number for each, NaN where it is missing"
         )
     return data.in_row_order(values)
 
@@ -229,13 +241,13 @@ def by_judges(
     effective = float(counted.sum() ** 2 / (counted @ counted))  # n, with equal weights
     y, m = _linearised(people, share), _linearised(machine, of_all)
     x, mean = m[at], float(of_all @ m)
-    # Where few queries differ, add the variance that they miss.
+    # Where few queries differ, correct their variance by the machine's.
     differ, more = [int((np.abs(np.nan_to_num(each)) > _TIE).sum()) for each in (people, machine)]
-    spread = [float(np.sum((share * (v - share @ v)) ** 2)) for v in (y, x)]
-    missed = 0.0
+    squares = [share * (v - share @ v) ** 2 for v in (y, x)]
+    spread = variance = float(share @ squares[0])
     if differ < _FEW * n:
         seen = float(share @ share * (of_all @ (m - mean) ** 2))
-        missed = missed_variance(spread[0], spread[1], seen, n)
+        variance = corrected_variance(squares[0], squares[1], share, seen)
     rows = []
     for judges, w in (("people", np.zeros(y.size)), ("both", tuned_weights(y, x, share))):
         corrected, weight = y - w * (x - mean), float(share @ w)
@@ -243,32 +255,47 @@ def by_judges(
         # Sum the squares of what each query adds to the estimate.
         left = share * (corrected - estimate)
         parts = weight * of_all * (m - mean)
-        parts[at] += left
-        of_missed = float(left @ left) / spread[0] if spread[0] else 1.0
-        parts = np.append(parts, math.sqrt(missed * of_missed))
+        if spread:
+            parts[at] += left * math.sqrt(variance / spread)
+        else:
+            parts = np.append(parts, math.sqrt(variance))
         values = _student(estimate, parts, effective, luck, weight)
         rows.append(JudgedDifference(judges, metric, n, **values, weight=weight, differ=differ))
     # The machine alone is biased by what it adds on queries of people.
     parts = share * (x - y - share @ (x - y))
     bias = _student(float(share @ (x - y)), parts, effective, (0.0, 1.0))
-    of_bias = {"bias": bias["mean"], "bias_low": bias["low"], "bias_high": bias["high"]}
-    student = _student(mean, of_all * (m - mean), count, luck) | of_bias
+    of_alone = {"bias": bias["mean"], "bias_low": bias["low"], "bias_high": bias["high"]}
+    # Compare how much rankers disagree in people's queries and in all.
+    sizes = np.abs(m) - of_all @ np.abs(m)
+    error = math.sqrt(share @ share * (of_all @ sizes**2))
+    of_alone["excess"] = float(share @ sizes[at]) / error if error else 0.0
+    student = _student(mean, of_all * (m - mean), count, luck) | of_alone
     alone = JudgedDifference("machine", metric, count, **student, weight=1.0, differ=more)
     errors = [row.error for row in rows]
     worth = n * (errors[0] / errors[1]) ** 2 if errors[1] else math.nan
     return [rows[0], alone, replace(rows[1], worth=worth)]
 
 
-def missed_variance(people: float, machine: float, of_all: float, queries: int) -> float:
-    """Return what the variance of a mean lacks, by the machine's over all queries.
+def corrected_variance(
+    people: Float64Array, machine: Float64Array, share: Float64Array, of_all: float
+) -> float:
+    """Return the variance of people's mean, corrected by the machine's over all queries.
 
     Args:
-        people, machine: variance over the n queries of people, by either.
+        people, machine: float64[n], squared deviations times the share, whose means are the
+            variances of the means over the queries of people.
+        share: float64[n], weights that sum to 1.
         of_all: variance of a mean over n queries by the machine, from all queries.
     """
-    prior = _PRIOR * of_all / queries
-    ratio = min((people + prior) / (machine + prior), 1.0) if of_all else 0.0
-    return ratio * max(of_all - machine, 0.0)
+    by_people, by_machine = float(share @ people), float(share @ machine)
+    if of_all > by_machine:
+        prior = _PRIOR * of_all / share.size
+        ratio = min((by_people + prior) / (by_machine + prior), _MOST_RATIO)
+        return by_people + ratio * (of_all - by_machine)
+    if not by_machine:
+        return by_people
+    weight = float(share @ tuned_weights(people, machine, share))
+    return by_people - min(weight, by_people / by_machine) * (by_machine - of_all)
 
 
 def tuned_weights(people: Float64Array, machine: Float64Array, share: Float64Array) -> Float64Array:
@@ -340,7 +367,12 @@ def describe_judges(rows: Sequence[JudgedDifference]) -> str:
     if people.differ < _FEW * people.queries:
         text += (
             f"; only {people.differ} of {people.queries} judged queries differ: the intervals are"
-            " widened by the machine's spread, and may still be too narrow"
+            " corrected by the machine's spread, and may still be too narrow"
+        )
+    if machine.excess > _MOST_EXCESS:
+        text += (
+            "; by the machine, rankers disagree far more in people's queries than in all, which may"
+            " shift the difference: draw queries at random, or by data choose and join its chances"
         )
     return text
 

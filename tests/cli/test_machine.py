@@ -155,9 +155,11 @@ def test_what_a_machine_left_out_and_what_matches_nothing_are_counted(tmp_path: 
     table, scores = graded_table(tmp_path)
     file = judgements_of(table, "{0} 0 {1} {2}", tmp_path / "machine.qrels")
     lines = [line for line in file.read_text().split("\n") if not line.startswith(("q0 ", "q1 "))]
-    file.write_text("\n".join([*lines[:-2], "q99 0 p0 1", "q0 0 p0 2", "q0 0 p1 -1", ""]))
+    more = ["q99 0 p0 1", "q0 0 p0 2", "q0 0 p1 -1", "q3 0 p0 0", "q3 0 p0 3", ""]
+    file.write_text("\n".join([*lines[:-2], *more]))
     result = succeed("compare", *scores, table, "--machine", file, "--json")
     assert "1 grade of documents that the data lack" in result.stderr
+    assert "1 document with different grades" in result.stderr
     notes = " ".join(json.loads(result.stdout)["notes"])
     assert "5 documents of the machine's queries" in notes
     assert "1 query without a machine's grade" in notes

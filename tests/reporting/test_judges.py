@@ -108,6 +108,11 @@ def test_queries_weigh_what_a_machine_explains_in_their_segment() -> None:
     assert weight[1000:][hard[1000:]].max() < 0.2
     assert weight[1000:][~hard[1000:]].min() > 0.5
     assert "rare" in judges.words[1]
+    # A machine of one grade explains nothing, whatever the segments.
+    constant = table.set_column(3, "machine", pa.array(np.ones(machine.size)))
+    judges = Judges(segments=segments)
+    assert judges.add(constant)["weight"].to_numpy()[1000:].max() < 0.01
+    assert "map" not in judges.words[1]
 
 
 def test_grades_that_say_nothing_have_equal_gains() -> None:

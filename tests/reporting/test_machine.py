@@ -121,7 +121,9 @@ def test_few_queries_that_differ_are_not_trusted() -> None:
         assert people.differ == np.count_nonzero(truth[:20])
         assert (f"only {people.differ} of 20" in describe_judges(rows)) == (people.differ < 5)
     assert np.mean(of_student) < 0.85
-    assert np.mean(covered, axis=0).min() > 0.93
+    of_people, of_both = np.mean(covered, axis=0)
+    assert 0.94 < of_people < 0.99
+    assert of_both > 0.92
     # No difference at all has an interval, too, unless the machine has none.
     zeros = np.zeros(20)
     alone, _, both = rows_of(zeros, np.append(zeros, machine[20:]))
@@ -130,6 +132,23 @@ def test_few_queries_that_differ_are_not_trusted() -> None:
     assert rows_of(zeros, np.zeros(400))[0].high == 0.0
     # A machine that judged no other queries knows no more.
     assert rows_of(truth[:20], truth[:20])[0].error == pytest.approx(stats.sem(truth[:20]))
+
+
+def test_a_machine_narrows_intervals_of_few_differences_only_if_it_sees_them() -> None:
+    rng = np.random.default_rng(0)
+    people = np.where(np.arange(60) % 6 == 0, rng.normal(0.0, 1.0, 60), 0.0)
+    # People's queries differ by more than all others.
+    machine = np.append(people, 0.2 * np.tile(people, 9))
+    student = stats.sem(people)
+    assert rows_of(people, machine)[0].error < 0.7 * student
+    elsewhere = np.append(np.roll(people, 1), machine[60:])
+    assert rows_of(people, elsewhere)[0].error == pytest.approx(student)
+    # They differ by less than all others, also by a machine that sees nothing.
+    for seen in (people, np.roll(people, 1)):
+        assert rows_of(people, np.append(seen, np.tile(5.0 * people, 9)))[0].error > 2.0 * student
+    # With many differences, intervals are Student's.
+    many = people + 0.1
+    assert rows_of(many, machine)[0].error == pytest.approx(student)
 
 
 def test_queries_chosen_by_chance_are_weighed() -> None:
@@ -149,6 +168,18 @@ def test_queries_chosen_by_chance_are_weighed() -> None:
     row = by_judges("x", people, machine, np.arange(60), shares, np.ones(400))[0]
     free = shares.sum() ** 2 / (shares @ shares) - 1.0
     assert (row.high - row.mean) / row.error == pytest.approx(stats.t.ppf(0.975, free))
+
+
+def test_queries_chosen_by_disagreement_are_noticed_unless_their_chances_weigh() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.gamma(1.0, 1.0, 500)
+    chance = np.clip(truth / truth.mean() * 0.15, 0.02, 1.0)
+    at, evenly = np.flatnonzero(rng.random(500) < chance), rng.permutation(500)[:75]
+    words = []
+    for chosen, weights in ((at, at**0.0), (at, 1.0 / chance[at]), (evenly, evenly**0.0)):
+        rows = by_judges("x", truth[chosen], truth, chosen, weights, np.ones(500))
+        words.append("disagree" in describe_judges(rows))
+    assert words == [True, False, False]
 
 
 def judged(queries: int = 40) -> tuple[RankingDataset, dict[str, Any], list[np.ndarray]]:
@@ -247,6 +278,10 @@ def test_queries_that_people_judged_in_part_are_left_out_with_a_note() -> None:
     assert [row.queries for row in comparison.judges] == [14, 39, 14]
     assert "1 query judged by people in part" in " ".join(comparison.notes)
     assert "1 query without a machine's grade" in " ".join(comparison.notes)
+    assert "nothing" not in " ".join(comparison.notes)
+    # A machine that judged no query but people's adds nothing.
+    grades["machine"][8 * 15 :] = np.nan
+    assert "nothing" in " ".join(compare(*scores, data, machine=grades).notes)
 
 
 def test_wrong_judgements_of_two_judges_are_refused() -> None:
@@ -259,6 +294,11 @@ def test_wrong_judgements_of_two_judges_are_refused() -> None:
         compare(*scores, data, machine={**grades, "chance": 0.0 * grades["machine"]})
     with pytest.raises(ParameterError, match="in any"):
         compare(*scores, data, machine=grades, fail_if="ndcg@10 < 0 in any")
+    for bad, words in (("good", "'good'"), (np.inf, "infinite"), (-1.0, "the machine's grades")):
+        column = np.array(grades["machine"], object)
+        column[5] = bad
+        with pytest.raises(DataError, match=words):
+            compare(*scores, data, machine={**grades, "machine": column})
     few = np.where(np.arange(320) < 8 * 9, grades["label"], np.nan)
     with pytest.raises(DataError, match="9 whole queries"):
         compare(*scores, data, machine={**grades, "label": few})
