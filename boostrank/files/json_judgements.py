@@ -57,18 +57,20 @@ def json_of(path: str, head: bytes, *, once: bool = False) -> Iterator[tuple[int
                 ) from None
 
 
-def entries_of(value: Any, keys: Sequence[Sequence[str]], query: Any = None) -> Iterator[Entry]:
+def entries_of(
+    value: Any, role_keys: Sequence[Sequence[str]], query: Any = None
+) -> Iterator[Entry]:
     """Yield the entries in a JSON value, or raise LookupError, TypeError or AttributeError for
     other forms.
 
     Args:
-        keys: recognised keys (see `plain_name`) of queries, documents and numbers, in order of
+        role_keys: recognised keys (see `plain_name`) of queries, documents and numbers, in order of
             preference.
         query: query of the enclosing object.
     """
     if isinstance(value, list):
         for entry in value:
-            yield from entries_of(entry, keys, query)
+            yield from entries_of(entry, role_keys, query)
         return
     if "relevant_documents" in value:
         yield from _of_evaluator(value)
@@ -76,32 +78,32 @@ def entries_of(value: Any, keys: Sequence[Sequence[str]], query: Any = None) -> 
     inner = [value[key] for key in _LISTS if isinstance(value.get(key), list | dict)]
     plain = {plain_name(str(key)): entry for key, entry in value.items()}
     plain_values = {key: entry for key, entry in plain.items() if isinstance(entry, str | Real)}
-    queries, documents, numbers = keys
+    queries, documents, numbers = role_keys
     names_of_query = (*queries, "id") if inner else queries
     of_query = [plain_values[key] for key in names_of_query if key in plain_values]
     of_document = [plain_values[key] for key in documents if key in plain_values]
     query = of_query[0] if of_query else query
     if inner:
         for entry in inner:
-            yield from entries_of(entry, keys, query)
+            yield from entries_of(entry, role_keys, query)
     elif of_document and query is not None:
         number = next((key for key in numbers if key in plain), numbers[0])
         yield query, of_document[0], plain[number]
     elif any(key in plain for key in queries):
         raise LookupError  # a row without a document, or columns instead of rows
     else:
-        yield from _by_query(value, keys, query)
+        yield from _by_query(value, role_keys, query)
 
 
 def _by_query(
-    value: Mapping[Any, Any], keys: Sequence[Sequence[str]], query: Any
+    value: Mapping[Any, Any], role_keys: Sequence[Sequence[str]], query: Any
 ) -> Iterator[Entry]:
     """Yield the entries of a mapping from queries to documents, or from documents to numbers."""
     for name, entry in value.items():
         if isinstance(entry, list) and query is None:
-            yield from entries_of(entry, keys, name)
+            yield from entries_of(entry, role_keys, name)
         elif isinstance(entry, Mapping) and query is None:
-            yield from _by_query(entry, keys, name)
+            yield from _by_query(entry, role_keys, name)
         elif query is not None and (entry is None or isinstance(entry, str | Real)):
             yield query, name, entry
         else:

@@ -294,7 +294,11 @@ def _add_list(rows: DocumentRows) -> None:
         # RankLib's rows name their query; the number of cells tells the other forms apart.
         words_of_row = line.decode("utf-8", "backslashreplace").split()
         if len(words_of_row) > 1 and words_of_row[1].startswith("qid:") and rows.what == "grade":
-            qid, name, word = words_of_row[1][4:], name_in(line.partition(b"#")[2]), words_of_row[0]
+            qid, document, word = (
+                words_of_row[1][4:],
+                name_in(line.partition(b"#")[2]),
+                words_of_row[0],
+            )
         else:
             cells = _cells(line)
             width = width or len(cells)
@@ -305,12 +309,12 @@ def _add_list(rows: DocumentRows) -> None:
                     forms_of_file = "as in every pipe; write tables and JSON to a file"
                 words = f"{quote_token(line)} must be {_WORDS[rows.what]}, {forms_of_file}"
                 raise FileFormatError(words, file=rows.file, line=number)
-            qid, name, word = forms[width](cells)
+            qid, document, word = forms[width](cells)
             has_number = width > _OF_PAIRS and NUMBER.fullmatch(word)
-            if not rows.qids and not has_number and _is_header(qid, name):
+            if not rows.qids and not has_number and _is_header(qid, document):
                 is_ranked &= recognised("score", [word]) is None
                 continue
-        rows.add_value(qid, name, word, number, missing=False)
+        rows.add_value(qid, document, word, number, missing=False)
         if is_ranked and width == _OF_RANKS:
             if not rows.values[-1] >= 0.0 or rows.values[-1] % 1.0:
                 words = f"the rank {word!r} is not a whole number; a run has the form"

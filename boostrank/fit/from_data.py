@@ -27,7 +27,7 @@ _RENAMED = {
     "custom_metric": "feval",
     "xgb_model": "init_model",
 }
-_OF_PARAMS = {
+_PARAM_NAMES = {
     "obj": OBJECTIVE_NAMES,
     "fobj": OBJECTIVE_NAMES,
     "early_stopping_rounds": STOPPING_NAMES,
@@ -38,7 +38,7 @@ _REFUSED = {
     "feature_name": "name the features of the data: lightgbm.Dataset(X, y, feature_name=...), or "
     "RankingDataset.from_arrays(X, y, feature_names=...)",
 }
-_FOREIGN = {*_RENAMED, *_OF_PARAMS, *_REFUSED, "maximize", "evals_result", "verbose_eval"}
+_FOREIGN = {*_RENAMED, *_PARAM_NAMES, *_REFUSED, "maximize", "evals_result", "verbose_eval"}
 
 
 def takes_foreign_arguments(train: F) -> F:
@@ -249,7 +249,7 @@ def _translated(merged: dict[str, Any], foreign: dict[str, Any]) -> dict[str, An
     """Return the arguments of `boostrank.train`."""
     # Arguments replace the parameters that they name, as in LightGBM and XGBoost.
     params, callbacks = by_name(merged.pop("params", None)), merged.pop("callbacks", None) or ()
-    for name, aliases in _OF_PARAMS.items():
+    for name, aliases in _PARAM_NAMES.items():
         if name in foreign:
             params = {key: value for key, value in params.items() if key not in aliases}
             params[aliases[0]] = foreign[name]

@@ -69,18 +69,19 @@ def choose(
     with queries.naming_rows():
         gains = gains_from_labels(np.nan_to_num(people))
     expected, variance = _estimate_moments(np.where(np.isnan(people), np.nan, gains), machine)
-    sizes = np.var(_discounts(ranks), axis=0) * variance
+    variances = np.var(_discounts(ranks), axis=0) * variance
     if whole:
         unit_of_row = queries.of_rows()
         discounted_gains = _discounts(queries.ranks(expected)) * expected
         ideal_dcg = np.bincount(unit_of_row, discounted_gains, len(queries))
-        sizes = np.bincount(unit_of_row, sizes, len(queries)) / np.maximum(ideal_dcg, 1.0) ** 2
+        variances = np.bincount(unit_of_row, variances, len(queries))
+        variances /= np.maximum(ideal_dcg, 1.0) ** 2
     # Draw from the remaining ones, in a random order.
     candidates = np.unique(unit_of_row[np.isnan(people)])
     if not candidates.size:
         raise DataError("people judged everything: there is nothing to choose")
-    rng, chances = np.random.default_rng(seed), np.zeros(sizes.size)
-    chances[candidates] = chances_of(np.sqrt(sizes[candidates]), min(count, candidates.size))
+    rng, chances = np.random.default_rng(seed), np.zeros(variances.size)
+    chances[candidates] = chances_of(np.sqrt(variances[candidates]), min(count, candidates.size))
     order = rng.permutation(candidates)
     sampled_counts = np.floor(np.round(np.cumsum(chances[order]), 9) + rng.random())
     drawn_units = order[np.diff(sampled_counts, prepend=0.0) > 0.0]
