@@ -403,3 +403,11 @@ def test_objectives_of_xgboost_whose_scale_is_another_begin_at_a_score_of_zero(
     scores = model.predict(data[1])
     assert np.isfinite(scores).all()
     np.testing.assert_array_equal(scores, alone(model, data[1].features))
+
+
+def test_xgboost_grows_the_trees_of_lightgbm_unless_told_otherwise() -> None:
+    translated = xgboost_params.translate({})
+    assert translated["learning_rate"] == 0.1
+    assert translated["max_leaves"] == 31
+    assert translated["reg_lambda"] == 0.0
+    assert "max_leaves" not in xgboost_params.translate({"max_depth": 3})
