@@ -36,25 +36,18 @@ _BINS = ("max_bin", "max_bins")
 _PROGRAM = 300e6  # the process after imports, with compiled kernels
 _NAME = 350  # a feature name in data, model and record
 _CELL = 1.7  # bins by column and by row
-_WIDE, _ENTRY = (
-    100,
-    8,
-)  # above 100 cells per value, LightGBM stores entries, each as large as 8 cells
+_WIDE = 100  # cells per value above which LightGBM stores entries
+_ENTRY = 8  # an entry, in cells
 _ROW = 100  # labels, scores, gradients and Hessians, order, leaves
 _VALID_CELL, _VALID_ROW = 1.0, 60
 _HISTOGRAM_BIN = 16  # sums of gradients and Hessians
 _SAMPLED_ROWS, _SAMPLED_VALUE = 200_000, 14  # sample for LightGBM's bin bounds
-_SKETCHED_VALUE, _SKETCH = (
-    16,
-    16_000,
-)  # XGBoost's column summary: bytes per value, maximum number of values
+_SKETCHED_VALUE = 16  # in XGBoost's column summary
+_SKETCH = 16_000  # maximum number of values in that summary
 _PAGES = 160e6  # pages of XGBoost's external memory held at a time
 _FOLD_CELL, _FOLD_ROW = 0.44, 120  # folds of a preset: bins of all rows, and scores
-_START_ROWS, _START_FEATURES, _START_PAIR = (
-    20_000,
-    2_000,
-    120,
-)  # linear start: rows, features, bytes per product
+# The linear start: maximum numbers of rows and features, and bytes per product.
+_START_ROWS, _START_FEATURES, _START_PAIR = 20_000, 2_000, 120
 
 _WORDS = {
     "memory": "floats in memory",

@@ -1,4 +1,4 @@
-"""Estimated and measured memory: what `boostrank.routes` says of each route, beside the peak of that
+"""Estimated and measured memory: the estimates of `boostrank.routes` for each route, and the peak of that
 training.
 
     python -m experiments.bench_scale.estimates [--rows 60000] [--folder DIR]
