@@ -163,8 +163,8 @@ def train_files(train: Any, *, observer: Observer | None = None, **options: Any)
         >>> model.best_iteration
         5
     """
-    changed = [name for name in options if not _LISTED[name].is_default(options[name])]
-    for message in contradictions(_LISTED, changed, lambda option: option.name):
+    changed_names = [name for name in options if not _LISTED[name].is_default(options[name])]
+    for message in contradictions(_LISTED, changed_names, lambda option: option.name):
         raise ParameterError(message)
     for name, paths in (("train", train), ("valid", options.get("valid"))):
         try:
@@ -202,13 +202,13 @@ def from_files(
     ):
         raise ParameterError("--folds needs rows in memory; leave out --route and --cache")
     if files.target:
-        within = str(options.within_query or "")
-        _check_target(files, observer.say, engine=options.backend, within=within)
+        query_columns = str(options.within_query or "")
+        _check_target(files, observer.say, engine=options.backend, within=query_columns)
         most_trees = TARGETS.get(files.target).most_trees
-        limited = options if files.cluster else options.within_limit(most_trees)
-        if limited is not options:
+        limited_options = options if files.cluster else options.within_limit(most_trees)
+        if limited_options is not options:
             observer.say(f"--max-trees {most_trees}: the limit of {files.target}")
-        options = limited
+        options = limited_options
     for alias in declared(TrainOptions)["rounds"].params if options.rounds else ():
         if alias in options.params:
             raise ParameterError(f"{alias} is given twice, by --param and by --rounds")
@@ -231,13 +231,13 @@ def from_files(
         if checkpoint is not None:
             reservations.enter_context(checkpoint.reserved())
             if checkpoint.exists and not checkpoint.resume:
-                words = (
+                message = (
                     "the file contains an unfinished training; continue it with --resume, or use"
                     " --resume-or-restart in jobs whose data change, or remove it"
                 )
                 if os.path.exists(checkpoint.path) and not is_checkpoint(checkpoint.path):
-                    words = "the file is not a checkpoint; name another one with --checkpoint"
-                raise InputError(f"{checkpoint.path}: {words}")
+                    message = "the file is not a checkpoint; name another one with --checkpoint"
+                raise InputError(f"{checkpoint.path}: {message}")
         if files.cluster:
             # The workers load the objective's file, and compute gains.
             options = replace(options, params=loaded.params, init_model=model)
@@ -339,8 +339,8 @@ def _make_checkpoint(files: TrainFilesOptions, options: TrainOptions) -> Checkpo
         outputs = (files.model, sidecar_path(files.model))
         if os.path.realpath(path) in [os.path.realpath(output) for output in outputs]:
             raise InputError(f"{path}: the checkpoint and the model need different files")
-    how = {"resume": files.resume, "resume_or_restart": files.resume_or_restart}
-    return Checkpoint(path, every=files.checkpoint_every, **how)
+    resumption = {"resume": files.resume, "resume_or_restart": files.resume_or_restart}
+    return Checkpoint(path, every=files.checkpoint_every, **resumption)
 
 
 class _LocalTraining:
@@ -359,8 +359,8 @@ class _LocalTraining:
         self._settings, self._model = settings, model
         log = [JsonLines(files.log)] if files.log else []
         stopper = StopWhenAsked(observer.request)
-        every = (*options.callbacks, *observer.callbacks, *log, stopper)
-        self._options = replace(options, callbacks=every)
+        callbacks = (*options.callbacks, *observer.callbacks, *log, stopper)
+        self._options = replace(options, callbacks=callbacks)
         if settings.patience and not files.valid and not options.on_folds:
             raise ParameterError("early stopping needs --valid, or --folds")
         self._features, reading = split_declared_features(files.target, reading, files.train)
@@ -489,10 +489,10 @@ class _LocalTraining:
         if checkpoint and checkpoint.resumed_at:
             observer.say(f"resumed after round {checkpoint.resumed_at}")
         if checkpoint and request.stopped:
-            words = "there is no checkpoint to resume from"
+            message = "there is no checkpoint to resume from"
             if checkpoint.holds is not None:
-                words = resume_words(checkpoint)
-            observer.say(words)
+                message = resume_words(checkpoint)
+            observer.say(message)
         return model
 
 

@@ -90,8 +90,8 @@ class Option:
         """
         if self.ge is not None and self.le is not None:
             return f"{self.ge:g} to {self.le:g}"
-        words = (("at least", self.ge), ("above", self.gt), ("at most", self.le))
-        bounds = [f"{word} {bound:g}" for word, bound in words if bound is not None]
+        limits = (("at least", self.ge), ("above", self.gt), ("at most", self.le))
+        bounds = [f"{relation} {bound:g}" for relation, bound in limits if bound is not None]
         return ", ".join(self.choices or bounds) or "any number"
 
     def is_default(self, value: Any) -> bool:
@@ -220,7 +220,7 @@ def takes_options(options: Iterable[Option], *, alone: bool = True) -> Callable[
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
-        *parameters, others = signature.parameters.values()  # **options comes last
+        *parameters, var_keyword = signature.parameters.values()  # **options comes last
         parameters += [keyword for keyword in keywords if keyword.name not in signature.parameters]
         names = {parameter.name for parameter in parameters}
 
@@ -234,7 +234,7 @@ def takes_options(options: Iterable[Option], *, alone: bool = True) -> Callable[
                     )
             return function(*args, **options)
 
-        parameters += [] if alone else [others]
+        parameters += [] if alone else [var_keyword]
         vars(checked)["__signature__"] = signature.replace(parameters=parameters)
         return cast(F, checked)
 
@@ -306,7 +306,7 @@ def parse_workers(text: str) -> str:
 def parse_ranks(text: str) -> tuple[int, ...]:
     """Parse ranks separated by commas."""
     try:
-        ranks = tuple(int(word) for word in text.split(","))
+        ranks = tuple(int(number) for number in text.split(","))
     except ValueError:
         ranks = ()
     if not ranks or min(ranks) < 1:

@@ -249,8 +249,8 @@ class ModelInfo(
     def trained_rounds(self) -> int | None:
         """The number of rounds including the continued model's rounds, or None if unknown."""
         training = self.training or {}
-        rounds, before = training.get("rounds"), training.get("rounds_before")
-        return None if rounds is None or before is None else before + rounds
+        rounds, earlier = training.get("rounds"), training.get("rounds_before")
+        return None if rounds is None or earlier is None else earlier + rounds
 
 
 class Previous(Struct, kw_only=True):
@@ -355,8 +355,8 @@ def _first_lost(content: Any, record: Any, path: str = "$") -> str:
     for key, value in content.items():
         if isinstance(record, dict) and key not in record:
             return f"{path}.{key}"
-        kept = getattr(record, key, None) if isinstance(record, Struct) else record[key]
-        if lost := _first_lost(value, kept, f"{path}.{key}"):
+        field_value = getattr(record, key, None) if isinstance(record, Struct) else record[key]
+        if lost := _first_lost(value, field_value, f"{path}.{key}"):
             return lost
     return ""
 
@@ -382,13 +382,13 @@ def from_json(text: str | bytes, *, once: bool = False) -> Any:
     level = [parsed]
     for _ in range(MAX_NESTING):
         # Skip long lists of plain values quickly.
-        inside = [
+        nested = [
             container.values() if isinstance(container, dict) else container
             for container in level
             if isinstance(container, dict | list)
         ]
-        inside = [values for values in inside if not _PLAIN.issuperset(map(type, values))]
-        level = [value for values in inside for value in values]
+        nested = [values for values in nested if not _PLAIN.issuperset(map(type, values))]
+        level = [value for values in nested for value in values]
         if not level:
             return parsed
     raise ValueError(_TOO_DEEP)

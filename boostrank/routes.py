@@ -100,14 +100,14 @@ class Survey:
         cells, entries = rows * self.used, rows * self.nonzero * self.features
         return _ENTRY * entries if self.is_sparse and cells > _WIDE * entries else cells
 
-    def with_columns(self, added: int) -> Survey:
+    def with_columns(self, n_added: int) -> Survey:
         """Return the survey with additional within-query columns, whose values are rarely 0."""
-        columns = self.features + added
-        nonzero = (self.nonzero * self.features + added) / max(1, columns)
-        is_sparse = self.is_sparse and added < self.features
+        columns = self.features + n_added
+        nonzero = (self.nonzero * self.features + n_added) / max(1, columns)
+        is_sparse = self.is_sparse and n_added < self.features
         present = self.present if is_sparse else 1.0
         return replace(
-            self, features=columns, used=self.used + added, present=present, nonzero=nonzero
+            self, features=columns, used=self.used + n_added, present=present, nonzero=nonzero
         )
 
     @property
@@ -138,11 +138,11 @@ def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey
     disk = None if None in sizes else sum(size or 0 for size in sizes)
     options |= {"on_bad_line": "skip", "strict": False, "max_bytes": None}
     sample, base = _Sample(), None
-    for i, most in _sampled(sizes).items():
-        spec, opened = open_files([files[i]], format, **options)
-        with closing(opened):
-            sample.take(opened, opened.first, most)
-            base = opened.base
+    for i, max_bytes in _sampled(sizes).items():
+        spec, file_source = open_files([files[i]], format, **options)
+        with closing(file_source):
+            sample.take(file_source, file_source.first, max_bytes)
+            base = file_source.base
     if not sample.rows:
         form = "`label qid:ID number:value ...`"
         if spec.is_table:
@@ -180,33 +180,33 @@ class _Sample:
         self._disk = self._unpacked = 0.0
         self._used: set[int] = set()
 
-    def take(self, source: Source, file: File, most: float) -> None:
+    def take(self, source: Source, file: File, max_bytes: float) -> None:
         """Add chunks from the beginning of a file, up to a number of bytes.
 
         The whole text is assumed to expand like its beginning. Compressed text is read in large
         pieces. The ratio is measured when the next piece is fetched, because all earlier pieces
         have then been consumed.
         """
-        before, text = self.rows + self._refused, 0
-        loads, fetched, used = file.loads(_CHUNK_BYTES), 0, (0, 0.0)
+        rows_before, text = self.rows + self._refused, 0
+        loads, fetched, consumed = file.loads(_CHUNK_BYTES), 0, (0, 0.0)
         for load in loads:
             if file.done > fetched:
-                fetched, used = file.done, (fetched, file.text_bytes - _CHUNK_BYTES / 2)
+                fetched, consumed = file.done, (fetched, file.text_bytes - _CHUNK_BYTES / 2)
             text += self._add(source, file, load)
-            if text >= most:
+            if text >= max_bytes:
                 break
         if not file.is_packed:
-            used = text, text
-        elif not used[0]:
-            used = file.done, file.text_bytes
-        self._disk += used[0]
-        self._unpacked += used[1]
+            consumed = text, text
+        elif not consumed[0]:
+            consumed = file.done, file.text_bytes
+        self._disk += consumed[0]
+        self._unpacked += consumed[1]
         # A file of batches knows its rows.
         self._known_rows += file.rows or 0
         if file.rows is None:
             self._exact &= next(loads, None) is None
         else:
-            self._exact &= self.rows + self._refused - before == file.rows
+            self._exact &= self.rows + self._refused - rows_before == file.rows
 
     def _add(self, source: Source, file: File, load: Callable[[], Any]) -> int:
         """Add a chunk, and return its size in bytes."""
@@ -241,7 +241,7 @@ class _Sample:
             text = disk * self._unpacked / max(self._disk, 1)
             rows = round(text * self.rows / self._text)
         cells = self.rows * features or 1
-        used = min(features, round(len(self._used) * max(1.0, (rows or self.rows) / self.rows)))
+        n_used = min(features, round(len(self._used) * max(1.0, (rows or self.rows) / self.rows)))
         return Survey(
             exact=self._exact,
             sampled_rows=self.rows,
@@ -249,7 +249,7 @@ class _Sample:
             text_bytes=text,
             rows=rows,
             features=features,
-            used=used,
+            used=n_used,
             present=self._cells / cells,
             nonzero=self._nonzero / cells,
         )
@@ -331,7 +331,11 @@ def find_route(
     """
     routes = routes_of(work, backend)
     names = ENGINES[backend].routes if route == "auto" else (route,)
-    candidates = [each for each in routes if each.backend == backend and each.name in names]
+    candidates = [
+        candidate_route
+        for candidate_route in routes
+        if candidate_route.backend == backend and candidate_route.name in names
+    ]
     bound = free_memory() if limit is None else limit
     if math.isinf(candidates[0].peak):
         candidate = candidates[0] if limit is None else candidates[-1]
@@ -346,7 +350,7 @@ def find_route(
             if candidate is not candidates[0]:
                 why += f"; {candidates[0].words} would take {size_words(candidates[0].peak)}"
             return replace(candidate, why=why)
-    raise InputError(_refusal(candidates, routes, bound, limited=limit is not None))
+    raise InputError(_refusal(candidates, routes, bound, is_limited=limit is not None))
 
 
 def peak_of(backend: str, route: str, work: Work) -> float:
@@ -397,19 +401,21 @@ def peak_of(backend: str, route: str, work: Work) -> float:
 
 
 def _refusal(
-    candidates: Sequence[Route], routes: Sequence[Route], bound: float, *, limited: bool
+    candidates: Sequence[Route], routes: Sequence[Route], bound: float, *, is_limited: bool
 ) -> str:
     """Return a message with the required memory and the first change that would fit."""
-    least = min(candidates, key=lambda route: route.peak)
+    cheapest = min(candidates, key=lambda route: route.peak)
     memory = f"only {size_words(bound)} are free"
-    if limited:
+    if is_limited:
         memory = f"--memory-limit is {size_words(bound)}"
-    words = f"training would take about {size_words(least.peak)} ({least.options}), and {memory}"
-    other = next((route for route in routes if route.peak <= bound), None)
-    if other is not None:
-        return f"{words}: {other.options} would take about {size_words(other.peak)}"
+    message = (
+        f"training would take about {size_words(cheapest.peak)} ({cheapest.options}), and {memory}"
+    )
+    fitting = next((route for route in routes if route.peak <= bound), None)
+    if fitting is not None:
+        return f"{message}: {fitting.options} would take about {size_words(fitting.peak)}"
     part = "a part of the queries (boostrank data sample --queries 10%)"
-    return f"{words}: try {part}; the program alone takes about {size_words(_PROGRAM)}"
+    return f"{message}: try {part}; the program alone takes about {size_words(_PROGRAM)}"
 
 
 def wanted_route(backend: str, route: str, cache: str | None) -> str:
@@ -419,18 +425,18 @@ def wanted_route(backend: str, route: str, cache: str | None) -> str:
         InputError: the engine does not have the route, or the route does not use a cache.
     """
     routes = ENGINES[backend].routes if backend in ENGINES else ("memory",)
-    kept = cache not in (None, NO_CACHE)
+    keeps_bins = cache not in (None, NO_CACHE)
     if routes == ("memory",):
-        if kept or route not in ("auto", "memory"):
+        if keeps_bins or route not in ("auto", "memory"):
             raise InputError(
                 f"--route and --cache cannot be used: {backend} trains on rows in memory"
             )
         return "memory"
     if route == "external" and route not in routes:
         raise InputError("--route external needs --backend xgboost")
-    if kept and route == "memory":
+    if keeps_bins and route == "memory":
         raise InputError("--route memory and --cache cannot be used together")
-    return "bins" if route == "auto" and kept else route
+    return "bins" if route == "auto" and keeps_bins else route
 
 
 def choose_route(
@@ -468,18 +474,23 @@ def choose_route(
         is_refused = True
     if is_refused:  # the reader will report the place
         return ("memory" if route == "auto" else route), ""
-    added = 0
-    within = WithinQuery.of_options(options)
-    if within is not None:
-        added = len(within.kinds) * (train.features if within.of is None else len(within.of))
+    n_added = 0
+    within_query = WithinQuery.of_options(options)
+    if within_query is not None:
+        n_added = len(within_query.kinds) * (
+            train.features if within_query.of is None else len(within_query.of)
+        )
     elif init_model is not None:
-        added = len(init_model.column_names) - init_model.n_features
-    training = Work(train=train, valid=valid, added=added, **work)
-    chosen = find_route(training, backend=options.backend, route=route, limit=limit)
-    if math.isinf(chosen.peak):
-        return chosen.name, f"plan: {chosen.words}; the memory of {options.backend} is not measured"
+        n_added = len(init_model.column_names) - init_model.n_features
+    training = Work(train=train, valid=valid, added=n_added, **work)
+    best_route = find_route(training, backend=options.backend, route=route, limit=limit)
+    if math.isinf(best_route.peak):
+        return (
+            best_route.name,
+            f"plan: {best_route.words}; the memory of {options.backend} is not measured",
+        )
     shape = f"{train.row_words} x {train.features:,} features"
-    if added:
-        shape += f" and {added:,} columns within queries"
-    memory = f"{size_words(chosen.peak)} ({chosen.why})"
-    return chosen.name, f"plan: {shape}, {chosen.words}: {memory}"
+    if n_added:
+        shape += f" and {n_added:,} columns within queries"
+    memory = f"{size_words(best_route.peak)} ({best_route.why})"
+    return best_route.name, f"plan: {shape}, {best_route.words}: {memory}"

@@ -78,10 +78,10 @@ class Shape:
 
     def __str__(self) -> str:
         # Use the short form if it is exact.
-        parts = [f"{v:g}" if float(f"{v:g}") == v else repr(float(v)) for v in self.numbers]
+        numbers = [f"{v:g}" if float(f"{v:g}") == v else repr(float(v)) for v in self.numbers]
         if self.rounds is not None:
-            parts.append(f"rounds={self.rounds}")
-        return f"{self.name}({', '.join(parts)})" if parts else self.name
+            numbers.append(f"rounds={self.rounds}")
+        return f"{self.name}({', '.join(numbers)})" if numbers else self.name
 
 
 def _mix_share(round: int, rounds: int) -> float:
@@ -137,8 +137,10 @@ def parse_schedule(text: str) -> Schedule:
     name, body = call[1], call[2] or ""
     try:
         if name == "joined":
-            first, second, at = split_outside_brackets(body, ";")
-            return Joined(parse_schedule(first), parse_schedule(second), _count(at, "at", low=0))
+            first, second, switch = split_outside_brackets(body, ";")
+            return Joined(
+                parse_schedule(first), parse_schedule(second), _count(switch, "at", low=0)
+            )
         return _parse_shape(name, [part.strip() for part in body.split(",") if part.strip()])
     except ParameterError:
         raise
@@ -146,9 +148,9 @@ def parse_schedule(text: str) -> Schedule:
         raise ParameterError(f"schedule {text!r} cannot be read: {error}") from None
 
 
-def _parse_shape(name: str, parts: list[str]) -> Shape:
-    numbers = [float(part) for part in parts if "=" not in part]
-    lengths = [_count(part, "rounds", low=1) for part in parts if "=" in part]
+def _parse_shape(name: str, arguments: list[str]) -> Shape:
+    numbers = [float(part) for part in arguments if "=" not in part]
+    lengths = [_count(part, "rounds", low=1) for part in arguments if "=" in part]
     if not all(map(math.isfinite, numbers)):
         raise ValueError("its values must be finite")
     if len(numbers) != _LENGTHS.get(name, max(1, len(numbers))):
@@ -183,5 +185,9 @@ def _count(part: str, keyword: str, *, low: int) -> int:
 
 def is_schedule_text(value: object) -> bool:
     """Return True if a value is text that begins like a schedule."""
-    word = re.match(r"\s*([a-z]+)\s*(\(|$)", value) if isinstance(value, str) else None
-    return word is not None and word[1] in _TAKES and (word[2] == "(" or word[1] == "logistic")
+    function = re.match(r"\s*([a-z]+)\s*(\(|$)", value) if isinstance(value, str) else None
+    return (
+        function is not None
+        and function[1] in _TAKES
+        and (function[2] == "(" or function[1] == "logistic")
+    )

@@ -92,8 +92,10 @@ class EarlyStopping:
             if considered and self._metric in (None, result[1]):
                 return result
         watched = f"{self._metric or 'a metric'} on {self._dataset or 'a validation set'}"
-        seen = ", ".join(f"{result[0]}'s {result[1]}" for result in results) or "nothing"
-        raise ParameterError(f"early stopping needs {watched}, but the evaluation returned {seen}")
+        evaluated = ", ".join(f"{result[0]}'s {result[1]}" for result in results) or "nothing"
+        raise ParameterError(
+            f"early stopping needs {watched}, but the evaluation returned {evaluated}"
+        )
 
 
 class Gated:
@@ -151,10 +153,10 @@ class StopWhenAsked:
             if self._checkpoint is not None:
                 self._checkpoint.try_to_write(env)
             self._request.stopped = True
-            best = None if self._stopper is None else self._stopper.best_iteration
-            if best is None:
-                best = env.iteration
-            raise StopTraining(best)
+            best_round = None if self._stopper is None else self._stopper.best_iteration
+            if best_round is None:
+                best_round = env.iteration
+            raise StopTraining(best_round)
 
 
 class LogRounds:
@@ -171,8 +173,8 @@ class LogRounds:
     def __call__(self, env: Any) -> None:
         results = env.evaluation_result_list or []
         if results and self._period > 0 and (env.iteration + 1) % self._period == 0:
-            words = (f"{result[0]}'s {result[1]}: {result[2]:g}" for result in results)
-            print(f"[{env.iteration + 1}]", *words, sep="\t")  # noqa: T201
+            metrics = (f"{result[0]}'s {result[1]}: {result[2]:g}" for result in results)
+            print(f"[{env.iteration + 1}]", *metrics, sep="\t")  # noqa: T201
 
 
 class OfXGBoost:
@@ -212,10 +214,10 @@ class OfXGBoost:
         if stops or env.iteration == env.end_iteration - 1:
             self._callback.after_training(self._model)
             # XGBoost's early stopping leaves its best round in the booster.
-            best = env.model.booster.attr("best_iteration")
+            best_round = env.model.booster.attr("best_iteration")
             env.model.booster.set_attr(best_iteration=None, best_score=None)
-            if stops or best is not None:
-                raise StopTraining(int(best or env.iteration))
+            if stops or best_round is not None:
+                raise StopTraining(int(best_round or env.iteration))
 
     def _arguments(self, env: Any) -> tuple[Any, ...]:
         return self._model, env.iteration - env.begin_iteration, self._history.values

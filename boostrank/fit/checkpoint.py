@@ -176,16 +176,16 @@ class Checkpoint:
 
         Folds warn once that their files belong to another training.
         """
-        whole = self._whole
+        checkpoint = self._whole
         if not self.resume_or_restart:
             raise type(error)(f"{error}. {_REMEDY}")
-        if not (isinstance(error, ParameterError) and whole._differed):
+        if not (isinstance(error, ParameterError) and checkpoint._differed):
             warn_user(f"{error}; training starts over", TrainingWarning)
-        whole._differed = whole._differed or isinstance(error, ParameterError)
+        checkpoint._differed = checkpoint._differed or isinstance(error, ParameterError)
         self._holds = self._resumed_at = None
         if not os.path.exists(self.path):
             for path in self._strays:
-                with whole.reserved() if path == whole.path else reserved(path):
+                with checkpoint.reserved() if path == checkpoint.path else reserved(path):
                     os.unlink(os.path.realpath(path))
         elif not is_checkpoint(self.path):
             os.replace(os.path.realpath(self.path), f"{os.path.realpath(self.path)}.old")
@@ -209,8 +209,8 @@ class Checkpoint:
             self.write(env)
         except TrainingError as error:
             if not self.failure:
-                words = f"{error}. Training continues, and the next checkpoint may succeed"
-                warn_user(words, TrainingWarning)
+                message = f"{error}. Training continues, and the next checkpoint may succeed"
+                warn_user(message, TrainingWarning)
             self.failure = str(error)
 
     def write(self, env: Any) -> None:
@@ -223,7 +223,10 @@ class Checkpoint:
         assert self._engine is not None, "called outside a training"
         snapshot, rounds = self._engine.snapshot(env.model), int(env.iteration) + 1
         each_round = [
-            [(name, metric, bool(up)) for name, metric, _, up in results]
+            [
+                (name, metric, bool(is_higher_better))
+                for name, metric, _, is_higher_better in results
+            ]
             for results in self._results
         ]
         if any(metrics != each_round[-1] for metrics in each_round):
@@ -241,12 +244,12 @@ class Checkpoint:
         # Write header, model, metrics and scores, after the checksum of all of them.
         line = json.dumps(msgspec.to_builtins(header), allow_nan=False).encode() + b"\n"
         arrays = [np.asarray(array, "<f8").tobytes() for array in (values, *snapshot.scores)]
-        parts, digest = [line, snapshot.model, *arrays], hashlib.sha256()
-        for part in parts:
+        contents, digest = [line, snapshot.model, *arrays], hashlib.sha256()
+        for part in contents:
             digest.update(part)
         with replacing(self.path) as descriptor:
             write_all(descriptor, b"%s%d\n%s\n" % (_MAGIC, _VERSION, digest.hexdigest().encode()))
-            for part in parts:
+            for part in contents:
                 write_all(descriptor, part)
         self._holds, self.failure = rounds, ""
 
@@ -320,7 +323,7 @@ def _read(path: str) -> tuple[Resumed, Record, int]:
 
 
 def _parse(data: bytes) -> tuple[Resumed, Record, int]:
-    first, _, after = data[:200].partition(b"\n")
+    first, _, rest_of_line = data[:200].partition(b"\n")
     if not re.fullmatch(rb"%s\d{1,9}" % _MAGIC, first):
         raise ModelError(
             "the file is not a checkpoint of boostrank, or its first bytes are damaged"
@@ -329,16 +332,16 @@ def _parse(data: bytes) -> tuple[Resumed, Record, int]:
         raise ModelError("a newer boostrank wrote this checkpoint, and only it can resume from it")
     start = len(first) + 1 + _DIGITS + 1
     digest = hashlib.sha256(memoryview(data)[start:]).hexdigest()
-    if after[: _DIGITS + 1] != digest.encode() + b"\n":
+    if rest_of_line[: _DIGITS + 1] != digest.encode() + b"\n":
         raise ModelError("the file is truncated or damaged, as its checksum does not match")
     # The header is followed by the model, the metrics and the scores.
     line_end = data.index(b"\n", start)
     header = as_record(CheckpointHeader, from_json(data[start:line_end]))
-    begin, rounds, metrics = header.begin, header.rounds, header.metrics
+    first_round, rounds, metrics = header.begin, header.rounds, header.metrics
     model_end = line_end + 1 + header.model_bytes
-    lengths = [(rounds - begin) * len(metrics), *header.scores]
+    lengths = [(rounds - first_round) * len(metrics), *header.scores]
     is_whole = model_end + 8 * sum(lengths) == len(data)
-    if min([rounds - begin, *lengths]) < 0 or not is_whole:
+    if min([rounds - first_round, *lengths]) < 0 or not is_whole:
         raise ValueError("the lengths of its parts do not match its size")
     if rounds > model_end - line_end:  # without metrics, no other check bounds the rounds
         raise ValueError(f"too many rounds for the size of the model: {rounds:,}")
@@ -348,10 +351,10 @@ def _parse(data: bytes) -> tuple[Resumed, Record, int]:
     values, *scores = np.split(numbers, np.cumsum(lengths)[:-1])
     results = [
         [EvalResult(n, m, v, up) for (n, m, up), v in zip(metrics, row, strict=True)]
-        for row in values.reshape(rounds - begin, len(metrics)).tolist()
+        for row in values.reshape(rounds - first_round, len(metrics)).tolist()
     ]
     snapshot = Snapshot(model, tuple(scores), header.scores_sha256)
-    return Resumed(snapshot, begin, results), header.training, rounds
+    return Resumed(snapshot, first_round, results), header.training, rounds
 
 
 def _differences(then: Any, now: Any, name: str = "") -> list[str]:
@@ -377,12 +380,12 @@ def settings_of(callbacks: Sequence[Any]) -> list[Record]:
     """Return the callback settings that affect stopping or parameters, as plain data."""
     settings: list[Record] = []
     for callback in callbacks:
-        inner = getattr(callback, "gated", callback)
+        gated = getattr(callback, "gated", callback)
         names = ("stopping_rounds", "min_delta", "first_metric_only", "kwargs")
-        values = {name: getattr(inner, name) for name in names if hasattr(inner, name)}
+        values = {name: getattr(gated, name) for name in names if hasattr(gated, name)}
         if values.keys() & {"stopping_rounds", "kwargs"}:
             plain = jsonable(values, other=lambda unknown: type(unknown).__name__)
-            settings.append({"callback": type(inner).__name__, **plain})
+            settings.append({"callback": type(gated).__name__, **plain})
     return settings
 
 
@@ -396,15 +399,15 @@ def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | No
     try:
         trained.save(path)
     except (TrainingError, MemoryError) as error:
-        words = str(error) or f"{path}: could not be written: out of memory"
+        message = str(error) or f"{path}: could not be written: out of memory"
         rescued = _rescued(trained, os.path.basename(path))
         if rescued is None:
-            words += ". It could not be written elsewhere either, so this model is lost"
+            message += ". It could not be written elsewhere either, so this model is lost"
         else:
-            words += f". The model was written to {rescued} instead: move it and its .meta.json"
+            message += f". The model was written to {rescued} instead: move it and its .meta.json"
         if checkpoint is not None and checkpoint.holds is not None:
-            words += f"; {resume_words(checkpoint)}"
-        raise TrainingError(words) from error
+            message += f"; {resume_words(checkpoint)}"
+        raise TrainingError(message) from error
 
 
 @contextlib.contextmanager
@@ -421,12 +424,12 @@ def keeping_rounds(path: str | None) -> Iterator[None]:
         name = f"{root}-before-the-fault{ending}"
         while os.path.lexists(name):
             name = f"{os.path.splitext(name)[0]}-2{ending}"
-        words = f"The {rounds} trees before it are in {name}"
+        message = f"The {rounds} trees before it are in {name}"
         try:
             save_or_rescue(error.model, name)
         except TrainingError as trouble:
-            words = f"The {rounds} trees before it: {trouble}"
-        raise TrainingError(f"{error}. {words}") from error
+            message = f"The {rounds} trees before it: {trouble}"
+        raise TrainingError(f"{error}. {message}") from error
 
 
 def _rescued(trained: RankingModel, name: str) -> str | None:

@@ -274,13 +274,13 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingMode
     sets = (plan.train_set, *plan.held_out_sets)
     data = reduce(RankingDataset.join, sets)
     bound = _bind(first, data, first.metrics)
-    metric, main, counted = first.main_metric, None, None
+    metric, main, measurable = first.main_metric, None, None
     if metric is not None:
         main = str(metric)
     if metric is not None and metric.function is None:
         per_query = _bind(first, data, [metric]).per_query(np.zeros(data.n_documents))
-        counted = np.isfinite(per_query[str(metric)])
-    folds = Folds(replace(first, train_set=data), plan.preset.folds, plan.seed, counted)
+        measurable = np.isfinite(per_query[str(metric)])
+    folds = Folds(replace(first, train_set=data), plan.preset.folds, plan.seed, measurable)
     measures = bool(first.callbacks or fold_ended or first.feval or first.patience)
     members: list[Member] = []
     models: list[RankingModel] = []
@@ -346,8 +346,8 @@ def _train_member(
         first = plan.preset.members[0]
         if member in (first, *members):
             raise
-        words = f"fold {fold + 1}: {training.name}: {error}; trained as {first.name} instead"
-        warn_user(words, DataWarning)
+        message = f"fold {fold + 1}: {training.name}: {error}; trained as {first.name} instead"
+        warn_user(message, DataWarning)
     replacement = plan.make_training(plan.seed + fold, first)
     return first, replacement, train(replacement)
 

@@ -52,8 +52,8 @@ def takes_foreign_arguments(train: F) -> F:
     @functools.wraps(train)
     def called(*args: Any, **options: Any) -> Any:
         merged = options | dict(zip(_POSITIONS, args, strict=False))
-        others = options.keys() & _FOREIGN or _are_pairs(merged.get("valid_sets"))
-        if not others or len(args) > len(_POSITIONS):
+        has_foreign = options.keys() & _FOREIGN or _are_pairs(merged.get("valid_sets"))
+        if not has_foreign or len(args) > len(_POSITIONS):
             return train(*args, **options)
         values = {name: merged.pop(name, None) for name in _FOREIGN}
         foreign = {
@@ -201,28 +201,29 @@ def with_params(options: TrainOptions, params: ParamValues) -> TrainOptions:
     keywords = {name: value for name, value in params.items() if name in KEYWORDS}
     for name in keywords.keys() & options.changed.keys():
         raise ParameterError(f"{name} is given twice: in params, and as an argument")
-    left = {name: value for name, value in params.items() if name not in keywords}
-    return replace(options, params=left, **keywords)
+    engine_params = {name: value for name, value in params.items() if name not in keywords}
+    return replace(options, params=engine_params, **keywords)
 
 
 def name_sets(
     sets: Sequence[RankingDataset], names: Sequence[str] | str | None, train_set: RankingDataset
 ) -> list[tuple[str, RankingDataset]]:
     """Return pairs of validation sets and their names."""
-    chosen: list[str] = []
+    set_names: list[str] = []
     if names is not None:
-        chosen = [names] if isinstance(names, str) or not np.iterable(names) else list(names)
-        if not all(isinstance(name, str) for name in chosen):
+        set_names = [names] if isinstance(names, str) or not np.iterable(names) else list(names)
+        if not all(isinstance(name, str) for name in set_names):
             raise ParameterError(f"valid_names={names!r} must be texts")
-    if len(chosen) > len(sets):
+    if len(set_names) > len(sets):
         raise ParameterError(
-            f"there are {len(chosen)} valid_names for {len(sets)} valid_sets; pass one name per set"
+            f"there are {len(set_names)} valid_names for {len(sets)} valid_sets; pass one name per"
+            " set"
         )
     numbered = ["training" if data is train_set else f"valid_{i}" for i, data in enumerate(sets)]
-    chosen += numbered[len(chosen) :]
-    if len(set(chosen)) < len(chosen):
-        raise ParameterError(f"valid_names must be distinct: {', '.join(chosen)}")
-    return list(zip(chosen, sets, strict=True))
+    set_names += numbered[len(set_names) :]
+    if len(set(set_names)) < len(set_names):
+        raise ParameterError(f"valid_names must be distinct: {', '.join(set_names)}")
+    return list(zip(set_names, sets, strict=True))
 
 
 # Arguments of `lgb.train` before LightGBM 4, and of `xgb.train`.

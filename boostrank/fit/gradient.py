@@ -62,9 +62,9 @@ class GuardedGradient:
         try:
             if self._bound is None:
                 return _checked(self._function(scores, dataset), scores.size, round)
-            result = self._bound.gradient(scores, round, loss=False)
-            self.stats = result.stats
-            return result.grad, result.hess
+            gradient = self._bound.gradient(scores, round, loss=False)
+            self.stats = gradient.stats
+            return gradient.grad, gradient.hess
         finally:
             self.seconds += time.perf_counter() - started
 
@@ -104,16 +104,16 @@ class GuardedGradient:
                     " are too large"
                 )
             return
-        moved = False
+        has_changed = False
         if previous.size:
             # Bounds of the scores, without copies of up to 10^8 of them.
             largest = max(float(previous.max()), -float(previous.min()))
             step = np.subtract(self._previous, previous, out=previous)
             low, high = float(step.min()), float(step.max())
             rounding = 4 * float(np.finfo(step.dtype).eps) * largest
-            moved = high - low > 1e-6 * max(high, -low) + rounding
+            has_changed = high - low > 1e-6 * max(high, -low) + rounding
         # With several processes, the queries of one may all lie in a single leaf of a larger tree.
-        self._still = 0 if self._all_reduce(np.array([float(moved)]))[0] else self._still + 1
+        self._still = 0 if self._all_reduce(np.array([float(has_changed)]))[0] else self._still + 1
         if self._still == _STANDSTILL_ROUNDS:
             cause = (
                 "Too few rows for min_data_in_leaf, too large a min_sum_hessian_in_leaf or"
@@ -156,9 +156,9 @@ def by_arguments(function: Any, labels_of: LabelsOf, what: str) -> Any:
     except (TypeError, ValueError):  # compiled code
         return function
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    positional = [each for each in parameters if each.kind in kinds]
-    names = [each.name for each in positional]
-    required = sum(each.default is each.empty for each in positional)
+    positional = [parameter for parameter in parameters if parameter.kind in kinds]
+    names = [parameter.name for parameter in positional]
+    required = sum(parameter.default is parameter.empty for parameter in positional)
     if not hasattr(function, "takes_labels") and required <= 2 and names[:1] != ["y_true"]:
         return function
     if not 2 <= len(names) <= 4:
@@ -167,33 +167,33 @@ def by_arguments(function: Any, labels_of: LabelsOf, what: str) -> Any:
             " as in LGBMRanker (labels, scores), (labels, scores, weight) or (labels, scores,"
             " weight, group)"
         )
-    more = names[2:]
-    if not set(more) <= {"weight", "group"}:  # LightGBM 3 passed the group third to objectives
-        more = ["weight", "group"][: len(more)]
+    optional = names[2:]
+    if not set(optional) <= {"weight", "group"}:  # LightGBM 3 passed the group third to objectives
+        optional = ["weight", "group"][: len(optional)]
 
     def called(scores: Array, dataset: Any) -> Any:
         labels, queries = labels_of(dataset)
         weights = None if queries.weights is None else np.repeat(queries.weights, queries.sizes)
         by_name = {"weight": weights, "group": queries.sizes}
         # The function may change its arrays.
-        return function(labels.copy(), scores, *[by_name[name] for name in more])
+        return function(labels.copy(), scores, *[by_name[name] for name in optional])
 
     return called
 
 
 def _checked(result: Any, documents: int, round: int) -> tuple[Float32Array, Float32Array]:
-    where = f"custom objective, round {round}: "
+    context = f"custom objective, round {round}: "
     if not isinstance(result, tuple | list | np.ndarray) or len(result) != 2:
         kind = type(result).__name__
-        raise TrainingError(f"{where}expected (gradient, Hessian), but got {kind}")
+        raise TrainingError(f"{context}expected (gradient, Hessian), but got {kind}")
     grad, hess = [np.ascontiguousarray(part, dtype=np.float32).reshape(-1) for part in result]
     for name, part, low in (("gradient", grad, -np.inf), ("hessian", hess, 0.0)):
         if part.size != documents:
-            raise TrainingError(f"{where}{name} has {part.size} values for {documents} rows")
+            raise TrainingError(f"{context}{name} has {part.size} values for {documents} rows")
         bad = np.flatnonzero(~np.isfinite(part) | (part < low))
         if bad.size:
             raise TrainingError(
-                f"{where}{name} of row {bad[0]} is {part[bad[0]]}; expected finite numbers, and"
+                f"{context}{name} of row {bad[0]} is {part[bad[0]]}; expected finite numbers, and"
                 " Hessians of at least 0"
             )
     return grad, hess

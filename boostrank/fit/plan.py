@@ -104,12 +104,12 @@ class Member:
     @property
     def name(self) -> str:
         """Name in tables, such as `auto, random splits`."""
-        words = [str(self.objective or "as given")]
+        traits = [str(self.objective or "as given")]
         if self.begins_linear and self.start == AUTO_START:
-            words.append("linear start")
+            traits.append("linear start")
         if self.trees:
-            words.append("random splits")
-        return ", ".join(words)
+            traits.append("random splits")
+        return ", ".join(traits)
 
 
 @dataclass(frozen=True)
@@ -389,8 +389,8 @@ class Plan:
             if not is_auto:
                 raise ParameterError("init_model has its own start: pass one of init_model, start")
             if training.is_auto and engine.starts_linear and not model._booster.start_trees:
-                words = "the model to continue has no linear start, and start='auto' does not add"
-                warn_user(f"{words} one", DataWarning)
+                reason = "the model to continue has no linear start, and start='auto' does not add"
+                warn_user(f"{reason} one", DataWarning)
             return False
         is_possible = engine.starts_linear and (training.is_auto or member.begins_linear)
         if is_auto and not is_possible:

@@ -76,8 +76,8 @@ class Sizes:
     @classmethod
     def of_sets(cls, *sets: RankingDataset, collective: Collective = ALONE) -> Sizes:
         """Return the total size of several data sets over all workers."""
-        used = sets[0].occurring_columns if collective.is_alone else None
-        features = sets[0].n_features if used is None else used.size
+        columns = sets[0].occurring_columns if collective.is_alone else None
+        features = sets[0].n_features if columns is None else columns.size
         rows = sum(data.n_documents for data in sets)
         rows, queries = collective.sum(rows, sum(len(data.queries) for data in sets))
         return cls(rows, queries, features)
@@ -135,13 +135,13 @@ def choose_preset(plan: Plan) -> Preset:
     # Early stopping decides the number of rounds where it can.
     if not settings.metrics or engine.params.drops_trees(settings.params):
         held_out = 0
-    most = rounds or (ROUNDS if held_out else DEFAULT_ROUNDS)
-    fixed_rounds = most if rounds or not held_out else None
+    max_rounds = rounds or (ROUNDS if held_out else DEFAULT_ROUNDS)
+    fixed_rounds = max_rounds if rounds or not held_out else None
     trees = suited(engine, sizes, fixed_rounds, settings.params, on_folds)
     wait = 0
     if held_out and not settings.patience and (rounds is None or on_folds):
         wait = PATIENCE if on_folds and not sizes.are_large else patience(held_out, sizes)
-    return Preset(quality, most, trees, wait, members, folds, note)
+    return Preset(quality, max_rounds, trees, wait, members, folds, note)
 
 
 def _check_folds(plan: Plan) -> None:
@@ -218,10 +218,10 @@ def suited(
     """
     if not engine.grows_trees:
         return {}
-    many = sizes.queries >= MANY_QUERIES
+    has_many_queries = sizes.queries >= MANY_QUERIES
     rate = 0.05 if rounds is None else min(0.1, max(0.05, _REACH / rounds))
-    rate = 0.1 if sizes.are_large or (on_folds and many) else rate
-    trees: dict[str, Any] = {"learning_rate": rate, "num_leaves": 31 if many else 15}
+    rate = 0.1 if sizes.are_large or (on_folds and has_many_queries) else rate
+    trees: dict[str, Any] = {"learning_rate": rate, "num_leaves": 31 if has_many_queries else 15}
     if sizes.features > 3 and not sizes.are_large:
         trees["feature_fraction"] = 0.5 if on_folds else 0.75
     if sizes.rows < FEW_ROWS:
@@ -239,15 +239,15 @@ def _without_set(
     """Return the suggestions that the engine supports and that `params` does not set, under any
     name.
     """
-    left, names = dict[str, Any](), engine.params.resolve_names(params).keys()
+    unset, names = dict[str, Any](), engine.params.resolve_names(params).keys()
     for name, value in suggested.items():
         try:
             engine.params.check({name: value})
         except ParameterError:
             continue
         if not engine.params.resolve_names({name: value}).keys() & names:
-            left[name] = value
-    return left
+            unset[name] = value
+    return unset
 
 
 def patience(queries: int, sizes: Sizes) -> int:

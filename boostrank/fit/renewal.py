@@ -130,9 +130,11 @@ def refit(
     parsed = engine.format.parse(ranker.to_bytes())
     values, gain = engine.format.leaf_values(parsed), ranker.info.gain
     parts = list(_parts_of(ranker, engine, len(values)))
-    counted = sum(part.rounds for part in parts)
-    if counted != len(values):
-        raise ModelError(f"the record counts {counted} trees, but the file has {len(values)}")
+    recorded_trees = sum(part.rounds for part in parts)
+    if recorded_trees != len(values):
+        raise ModelError(
+            f"the record counts {recorded_trees} trees, but the file has {len(values)}"
+        )
     if gain is not None and data.gain is None:
         data = data.with_gain(gain)
     if gain not in (None, data.gain):
@@ -145,17 +147,17 @@ def refit(
     leaves = _find_leaves(ranker, features, values, threads)
     request = PredictRequest(rounds=ranker.best_iteration, threads=threads)
     start = ranker._booster.predict(features, request)
-    for leaf, old in zip(leaves, values, strict=True):
-        start -= old[leaf]
+    for leaf, old_values in zip(leaves, values, strict=True):
+        start -= old_values[leaf]
     begun = sum(part.weight for part in parts if part.starts) or 1.0
     renewed: list[Float64Array] = []
     for part in parts:
         trees = slice(len(renewed), len(renewed) + part.rounds)
         scores = start / begun if part.starts else np.zeros(data.n_documents)
         objective = part.objective.bind(data.labels, data.queries)
-        unweighted = [old / part.weight for old in values[trees]]
-        new = _renew_trees(objective, scores, leaves[trees], unweighted, part.params, keep)
-        renewed += [value * part.weight for value in new]
+        unweighted = [old_values / part.weight for old_values in values[trees]]
+        new_values = _renew_trees(objective, scores, leaves[trees], unweighted, part.params, keep)
+        renewed += [value * part.weight for value in new_values]
     booster = engine.load(engine.format.with_leaves(parsed, renewed)).finished({})
     info = structs.replace(ranker.info, renewed=_describe(data), calibration=None)
     return ranker.altered(booster=booster, best_rounds=0, info=info, evals_result={}, summary=None)
@@ -185,14 +187,14 @@ def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Par
     early.
     """
     info = model.info
-    alone = {
+    single = {
         "objective": info.objective,
         "params": info.parameters,
         "training": info.training,
         "starts": model._booster.start_trees > 0,
         "rounds": trees,
     }
-    records = info.averaged or [alone]
+    records = info.averaged or [single]
     for part in records:
         # Refuse parts whose leaves do not follow from an objective and one learning rate.
         described, training = part.get("objective") or {}, part["training"] or {}
@@ -237,8 +239,8 @@ def find_other_rule(engine: Backend, params: ParamValues) -> str:
     boosting = params.get("boosting", params.get("booster", "gbtree"))
     if not engine.grows_trees or boosting not in ("gbtree", "gbdt", "goss"):
         return "trees are not added one after the other"
-    changed = [name for name in _CHANGES_LEAVES if params.get(name)]
-    return f"{changed[0]} changes the values of leaves" if changed else ""
+    active = [name for name in _CHANGES_LEAVES if params.get(name)]
+    return f"{active[0]} changes the values of leaves" if active else ""
 
 
 def _find_leaves(
@@ -252,10 +254,10 @@ def _find_leaves(
     leaves = np.empty((trees, rows), np.min_scalar_type(largest))
     for first in range(0, rows, _ROWS):
         part = features[first : first + _ROWS]
-        every = model._booster.predict(
+        leaves_of_part = model._booster.predict(
             part, PredictRequest(LEAVES, rounds=model.best_iteration, threads=threads)
         )
-        leaves[:, first : first + _ROWS] = every[:, every.shape[1] - trees :].T
+        leaves[:, first : first + _ROWS] = leaves_of_part[:, leaves_of_part.shape[1] - trees :].T
     return leaves
 
 
@@ -273,13 +275,15 @@ def _renew_trees(
     rate = float(params.get("learning_rate", 0.1))
     penalty = float(params.get("lambda_l2", params.get("reg_lambda", 0.0)))
     renewed = []
-    for number, (leaf, old) in enumerate(zip(leaves, values, strict=True)):
+    for number, (leaf, old_values) in enumerate(zip(leaves, values, strict=True)):
         gradient = objective.gradient(scores, number, loss=False)
-        slope = np.bincount(leaf, gradient.grad, old.size)
-        curvature = np.bincount(leaf, gradient.hess, old.size) + penalty
-        value = np.divide(-rate * slope, curvature, out=old.copy(), where=curvature > penalty)
+        slope = np.bincount(leaf, gradient.grad, old_values.size)
+        curvature = np.bincount(leaf, gradient.hess, old_values.size) + penalty
+        value = np.divide(
+            -rate * slope, curvature, out=old_values.copy(), where=curvature > penalty
+        )
         if keep:
-            value += keep * (old - value)
+            value += keep * (old_values - value)
         scores += value[leaf]
         renewed.append(value)
     return renewed

@@ -116,8 +116,8 @@ def resolve(
     if any(data.document_weights is not None for data in measured):
         warn_user("metrics ignore document weights; only query weights are used", DataWarning)
     if preset.note:
-        words = f"quality={preset.quality!r} trains a single model: {preset.note}"
-        warn_user(words, DataWarning)
+        message = f"quality={preset.quality!r} trains a single model: {preset.note}"
+        warn_user(message, DataWarning)
     return plan
 
 
@@ -151,8 +151,8 @@ def _check_labels(plan: Plan) -> None:
     for data in (plan.train_set, *plan.held_out_sets):
         broken = data.labels[data.labels != np.floor(data.labels)]
         if broken.size:
-            words = f"label {broken[0]:g} is no whole number, and its gain is 2^label - 1"
-            warn_user(f"{words}; gain='linear' takes the labels as gains", DataWarning)
+            message = f"label {broken[0]:g} is no whole number, and its gain is 2^label - 1"
+            warn_user(f"{message}; gain='linear' takes the labels as gains", DataWarning)
             return
 
 
@@ -166,8 +166,8 @@ def _choose_fill(
     """Return the numbers that replace missing values, which the option says or the continued model
     has.
     """
-    before = dict((model and model.info.fill) or {})
-    if requested is None and not before:
+    recorded = dict((model and model.info.fill) or {})
+    if requested is None and not recorded:
         return {}
     if model is not None and model.columns.kinds:
         raise ParameterError(
@@ -179,8 +179,8 @@ def _choose_fill(
         raise ParameterError(f"fill is not available with {unfit}")
     if data.on_disk:
         raise DataError("fill needs rows in memory: use --route memory, or fill the files")
-    fill = before if requested is None else _find_fills(requested, data)
-    if before and before != fill:
+    fill = recorded if requested is None else _find_fills(requested, data)
+    if recorded and recorded != fill:
         raise ParameterError("init_model has other fill values, which cannot change: remove fill")
     return fill
 
@@ -201,17 +201,17 @@ def _find_fills(requested: Any, data: RankingDataset) -> dict[str, float]:
     )
     if isinstance(requested, str):
         try:
-            parts = [part.rpartition("=") for part in listed_names(requested)]
+            assignments = [part.rpartition("=") for part in listed_names(requested)]
         except ValueError as error:
             raise ParameterError(f"fill={error}") from None
-        names = {name for name, _, _ in parts}
-        if not all(mark for _, mark, _ in parts[1:]) or len(names) < len(parts):
-            words = (
+        names = {name for name, _, _ in assignments}
+        if not all(mark for _, mark, _ in assignments[1:]) or len(names) < len(assignments):
+            remedy = (
                 "write the value of all other features once and first, each feature once, and"
                 " decimals with a point"
             )
-            raise ParameterError(f"fill={requested!r}: {words}, such as 'median,price=0.5'")
-        rules = {name if mark else None: value for name, mark, value in parts}
+            raise ParameterError(f"fill={requested!r}: {remedy}, such as 'median,price=0.5'")
+        rules = {name if mark else None: value for name, mark, value in assignments}
     # Refuse unknown features, and categories, which need no fill.
     for name in rules.keys() - {None, *data.feature_names}:
         raise ParameterError(
@@ -222,12 +222,14 @@ def _find_fills(requested: Any, data: RankingDataset) -> dict[str, float]:
             f"fill: {name!r} is categorical; its missing values are a category of their own"
         )
     # Compute the numbers from the data.
-    chosen = {
+    rule_by_name = {
         name: rules.get(name, rules.get(None))
         for name in data.feature_names
         if name not in data.categories
     }
-    return {name: _number(rule, data, name) for name, rule in chosen.items() if rule is not None}
+    return {
+        name: _number(rule, data, name) for name, rule in rule_by_name.items() if rule is not None
+    }
 
 
 def _fill_missing(data: RankingDataset, fills: Mapping[str, float]) -> RankingDataset:
@@ -273,18 +275,18 @@ def _with_categories(
     params: ParamValues, train_set: RankingDataset, init_model: RankingModel | None
 ) -> tuple[dict[str, Any], RankingDataset]:
     """Move `categorical_feature` from the parameters to the training set."""
-    left, coded, features = dict(params), train_set, train_set.features
+    other_params, coded, features = dict(params), train_set, train_set.features
     names, categories = train_set.feature_names, train_set.categories
-    columns = named_columns(pop_param(left, CATEGORY_NAMES, None), names)
-    added = [name for name in columns if name not in categories or categories[name].ordered]
+    columns = named_columns(pop_param(other_params, CATEGORY_NAMES, None), names)
+    new_names = [name for name in columns if name not in categories or categories[name].ordered]
     if isinstance(features, np.ndarray) or sparse.issparse(features):
-        for name in added:
+        for name in new_names:
             column = features[:, names.index(name)]
             codes = column.data if sparse.issparse(column) else column
             check_codes(codes, name)
-    if added:
+    if new_names:
         unordered = {
-            name: replace(categories.get(name, Categories()), ordered=False) for name in added
+            name: replace(categories.get(name, Categories()), ordered=False) for name in new_names
         }
         coded = replace(train_set, categories={**categories, **unordered})
     if init_model is not None:
@@ -293,7 +295,7 @@ def _with_categories(
             raise DataError(
                 "the training data have the model's features in another order: reorder them"
             )
-    return left, coded
+    return other_params, coded
 
 
 def with_objective_of(model: RankingModel | None, params: ParamValues) -> dict[str, Any]:
@@ -348,11 +350,11 @@ def _pop_gain(
             " remove it"
         )
     # The values of the expression are linear gains.
-    left = {key: value for key, value in params.items() if key != name}
+    other_params = {key: value for key, value in params.items() if key != name}
     if not isinstance(objective, TrainingObjective):
-        left[name] = "linear"
+        other_params[name] = "linear"
     elif objective.gain != "linear":
         raise ParameterError(
             f"the labels are the gain {text!r}: create the objective with gain='linear'"
         )
-    return left, text
+    return other_params, text

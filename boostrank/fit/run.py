@@ -68,10 +68,8 @@ def run(training: Training) -> RankingModel:
         if hasattr(callback, "begins"):
             callback.begins(info)
 
-    def finish(booster: Any, best: int) -> RankingModel:
-        """Return the model for a trained booster, where `best` is the best number of rounds, or 0
-        for all rounds.
-        """
+    def finish(booster: Any, best_round: int) -> RankingModel:
+        """Return the model for a trained booster. `best_round` 0 stands for all rounds."""
         data, stats = training.train_set, getattr(gradient, "stats", None)
         summary = TrainingSummary(
             rows=data.n_documents,
@@ -80,13 +78,13 @@ def run(training: Training) -> RankingModel:
             floored=getattr(stats, "floored", None),
             kernel_seconds=getattr(gradient, "seconds", 0.0),
             rounds=history.rounds,
-            best_round=best or booster.rounds,
+            best_round=best_round or booster.rounds,
             seconds=time.perf_counter() - started,
             metric_seconds=metrics.seconds,
         )
         return RankingModel(
             _finish_trees(training, booster),
-            best_rounds=best,
+            best_rounds=best_round,
             info=info,
             evals_result=history.values,
             summary=summary,
@@ -231,17 +229,17 @@ def _engine_errors(engine: Backend, train_set: RankingDataset) -> Iterator[None]
     try:
         yield
     except engine.error_types as error:
-        words = f"{engine.name}: {refusal(error)}"
-        if "label" not in words.lower():
-            raise TrainingError(words) from error
+        message = f"{engine.name}: {refusal(error)}"
+        if "label" not in message.lower():
+            raise TrainingError(message) from error
         labels = train_set.labels
         odd = np.flatnonzero(
             (labels < 0) | (labels > MAX_EXPONENTIAL_LABEL) | (labels != np.floor(labels))
         )
         if odd.size:
             row = int(odd[0])
-            raise train_set.queries.row_error(row, f"label {labels[row]:g}: {words}") from error
-        raise DataError(words) from error
+            raise train_set.queries.row_error(row, f"label {labels[row]:g}: {message}") from error
+        raise DataError(message) from error
 
 
 def _make_callbacks(
@@ -341,15 +339,15 @@ def _record_rounds(training: Training) -> TrainingRecord:
     record: TrainingRecord = {"rounds": training.rounds, "rounds_before": training.rounds_before}
     is_mixed = any(type(callback).__name__ in _CHANGE_STEPS for callback in training.callbacks)
     if training.init_model is not None:
-        before, rules = training.init_model.info, []
+        earlier, rules = training.init_model.info, []
         for params, objective in (
-            (before.parameters, before.objective),
+            (earlier.parameters, earlier.objective),
             (training.recorded, _describe_objective(training)),
         ):
             step = training.engine.params.resolve_names(params or {})
             steps = [step.get(name, default) for name, default in _STEPS.items()]
             rules.append((steps, {**(objective or {}), "total_rounds": None}))
-        is_mixed |= rules[0] != rules[1] or (before.training or {}).get("mixed_steps", False)
+        is_mixed |= rules[0] != rules[1] or (earlier.training or {}).get("mixed_steps", False)
     return {**record, "mixed_steps": True} if is_mixed else record
 
 

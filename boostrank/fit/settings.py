@@ -155,41 +155,43 @@ def check_options(options: TrainOptions) -> Settings:
 
 def split_params(params: ParamValues | None, rounds: int, backend: Backend) -> Settings:
     """Split `params`. The accepted names and aliases are those of LightGBM and of the objective."""
-    left = dict(params or {})
-    _translate_ranker_params(left)
+    tree_params = dict(params or {})
+    _translate_ranker_params(tree_params)
     # What all objectives have: rounds, early stopping, threads and metrics.
-    chosen = pop_param(left, OBJECTIVE_NAMES, None)
-    if chosen is None:
-        chosen = default_objective(backend.name)
-    rounds = as_whole(pop_param(left, ROUNDS_NAMES, rounds), "num_boost_round", 1)
-    patience = as_whole(pop_param(left, STOPPING_NAMES, None) or 0, "early_stopping_round", -1)
-    min_delta = float(_MIN_DELTA.parse(left.pop(_MIN_DELTA.name, 0.0)))
-    left.pop("first_metric_only", None)  # always true: see callbacks.EarlyStopping
-    threads = pop_param(left, _THREADS, None)
+    requested = pop_param(tree_params, OBJECTIVE_NAMES, None)
+    if requested is None:
+        requested = default_objective(backend.name)
+    rounds = as_whole(pop_param(tree_params, ROUNDS_NAMES, rounds), "num_boost_round", 1)
+    patience = as_whole(
+        pop_param(tree_params, STOPPING_NAMES, None) or 0, "early_stopping_round", -1
+    )
+    min_delta = float(_MIN_DELTA.parse(tree_params.pop(_MIN_DELTA.name, 0.0)))
+    tree_params.pop("first_metric_only", None)  # always true: see callbacks.EarlyStopping
+    threads = pop_param(tree_params, _THREADS, None)
     if threads is not None:
         threads = as_whole(threads, "num_threads", -(2**31))
         if threads < -1:
             threads = resolve_threads(threads)
         threads = max(0, threads) or None
-        left["num_threads"] = resolve_threads(threads)
-    names = pop_param(left, METRIC_NAMES, "ndcg")
-    metrics = metric_names(names, pop_param(left, _EVAL_AT, DEFAULT_EVAL_AT))
+        tree_params["num_threads"] = resolve_threads(threads)
+    names = pop_param(tree_params, METRIC_NAMES, "ndcg")
+    metrics = metric_names(names, pop_param(tree_params, _EVAL_AT, DEFAULT_EVAL_AT))
     losses = tuple(name for name in metrics if name == LOSS)
     metrics = tuple(name for name in metrics if name != LOSS)
     # The objective with its parameters and the gain; the rest is the engine's.
-    objective, native, function, gain = _split_objective(chosen, left, threads, backend)
+    objective, native, function, gain = _split_objective(requested, tree_params, threads, backend)
     if losses and objective is None:
-        words = (
+        message = (
             "metric='loss' is for boostrank's objectives; pass feval= for the loss of another one"
         )
-        raise ParameterError(words)
-    backend.params.check(left)
+        raise ParameterError(message)
+    backend.params.check(tree_params)
     return Settings(
         objective=objective,
-        is_auto=str(chosen).strip().lower() == "auto",
+        is_auto=str(requested).strip().lower() == "auto",
         native_objective=native,
         function=function,
-        params=left,
+        params=tree_params,
         rounds=rounds,
         patience=max(0, patience),  # 0 and -1: off
         min_delta=min_delta,
@@ -222,7 +224,7 @@ def _translate_ranker_params(params: dict[str, Any]) -> None:
 
 
 def _split_objective(
-    chosen: Any, params: dict[str, Any], threads: int | None, backend: Backend
+    requested: Any, params: dict[str, Any], threads: int | None, backend: Backend
 ) -> tuple[TrainingObjective | None, str | None, Any, Any]:
     """Return boostrank's objective, or the name of the engine's own, or a function; then the gain.
 
@@ -231,58 +233,58 @@ def _split_objective(
     native, function = None, None
     gain: Any = "exponential"
     objective: TrainingObjective | None = None
-    if isinstance(chosen, CompiledFunction):
+    if isinstance(requested, CompiledFunction):
         raise ParameterError(
             "this is a kernel, not an objective: pass the result of boostrank.define_objective"
         )
-    if callable(chosen) and not isinstance(chosen, TrainingObjective):
-        if getattr(chosen, "__module__", None) == Objective.__module__:
-            name = getattr(chosen, "__name__", "Objective")
+    if callable(requested) and not isinstance(requested, TrainingObjective):
+        if getattr(requested, "__module__", None) == Objective.__module__:
+            name = getattr(requested, "__name__", "Objective")
             raise ParameterError(f"objective={name} makes an objective: call it, {name}()")
-        function, gain = chosen, pop_param(params, ("gain",), gain)  # of metrics
-    elif isinstance(chosen, str) and (of_native := of_engine(chosen)):
+        function, gain = requested, pop_param(params, ("gain",), gain)  # of metrics
+    elif isinstance(requested, str) and (of_native := of_engine(requested)):
         engine, native = of_native
         if engine != backend.name:
             raise ParameterError(
-                f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}: set"
-                f" backend={engine!r}"
+                f"objective {requested!r} belongs to the {engine} backend, not to {backend.name}:"
+                f" set backend={engine!r}"
             )
         gain = pop_param(params, GAIN_NAMES, gain)
         params |= backend.params.of_native(native, parse_gain(gain))
     else:
-        objective, accepted = _make_objective(chosen, params, threads, backend)
+        objective, accepted = _make_objective(requested, params, threads, backend)
         gain = objective.gain
         _check_names(params, objective.name, accepted, backend)
     # Refuse parameters of the engine's own objectives that another objective would ignore.
     idle = [name for name in params if name in backend.params.of_objectives]
     if native is None and idle:
-        used = "a custom objective" if objective is None else f"objective {objective.name!r}"
+        owner = "a custom objective" if objective is None else f"objective {objective.name!r}"
         raise ParameterError(
-            f"{idle[0]!r} only affects {backend.name}'s own objectives: {used} would ignore it"
+            f"{idle[0]!r} only affects {backend.name}'s own objectives: {owner} would ignore it"
         )
     return objective, native, function, gain
 
 
 def _make_objective(
-    chosen: Any, params: dict[str, Any], threads: int | None, backend: Backend
+    requested: Any, params: dict[str, Any], threads: int | None, backend: Backend
 ) -> tuple[TrainingObjective, tuple[Param, ...]]:
     """Create the objective, and remove its parameters from `params`. Also return what it
     accepts.
     """
-    if isinstance(chosen, TrainingObjective):
-        of_parts = (param for part in chosen.parts for param in part.spec.params)
+    if isinstance(requested, TrainingObjective):
+        of_parts = (param for part in requested.parts for param in part.spec.params)
         accepted = (*OPTIONS, *MIXTURE_PARAMS, *of_parts)
         for name in params:
             if find_param(name, accepted) not in (None, SEED) or name in GAIN_NAMES:
                 raise ParameterError(
                     f"{name!r} is set both in params and on the Objective; set it once"
                 )
-        if chosen.threads is None and threads is not None:
-            chosen = copy.copy(chosen)
-            chosen.threads = threads
-        return chosen, accepted
-    is_spec = isinstance(chosen, ObjectiveSpec)
-    accepted = (*chosen.params, *OPTIONS) if is_spec else accepted_params(str(chosen))
+        if requested.threads is None and threads is not None:
+            requested = copy.copy(requested)
+            requested.threads = threads
+        return requested, accepted
+    is_spec = isinstance(requested, ObjectiveSpec)
+    accepted = (*requested.params, *OPTIONS) if is_spec else accepted_params(str(requested))
     if "lambdarank_norm" in params and all(find_param(name, accepted) for name in _NORMS):
         params |= dict.fromkeys(_NORMS, params.pop("lambdarank_norm"))
     of_objective = {name: value for name, value in params.items() if find_param(name, accepted)}
@@ -293,15 +295,15 @@ def _make_objective(
     if gain is not None:
         of_objective["gain"] = gain
     # Some defaults of ours differ with this engine.
-    name = chosen.name if is_spec else re.split(r"[(:]", str(chosen), maxsplit=1)[0].strip()
+    name = requested.name if is_spec else re.split(r"[(:]", str(requested), maxsplit=1)[0].strip()
     ours = next((spec.name for spec in OBJECTIVES if name in (spec.name, *spec.aliases)), "")
     set_params = {find_param(name, accepted) for name in of_objective}
     defaults = backend.params.of_ours.get(ours, {})
     names = [name for name in defaults if find_param(name, accepted) not in set_params]
     of_objective |= {name: defaults[name] for name in names}
-    if isinstance(chosen, ObjectiveSpec):
-        return Objective(chosen, threads=threads, **of_objective), accepted
-    return parse_objective(str(chosen), threads=threads, **of_objective), accepted
+    if isinstance(requested, ObjectiveSpec):
+        return Objective(requested, threads=threads, **of_objective), accepted
+    return parse_objective(str(requested), threads=threads, **of_objective), accepted
 
 
 def _check_names(
@@ -359,13 +361,13 @@ def metric_names(metric: Any, eval_at: Any) -> tuple[str | Metric, ...]:
         if isinstance(name, Metric) and name.function:
             joined.append(name)
             continue
-        word, last = str(name).strip(), str(joined[-1]) if joined else ""
-        if word.isdigit() and "@" in last:  # "ndcg@1,3" split at its comma
-            joined.append(str(Metric.parse(f"{last.split('@')[0]}@{word}")))
-        elif word.lower() == LOSS:
+        metric_text, previous = str(name).strip(), str(joined[-1]) if joined else ""
+        if metric_text.isdigit() and "@" in previous:  # "ndcg@1,3" split at its comma
+            joined.append(str(Metric.parse(f"{previous.split('@')[0]}@{metric_text}")))
+        elif metric_text.lower() == LOSS:
             joined.append(LOSS)
-        elif not cuts or Metric.parse(word).cutoffs:
-            joined += Metric.parse(word).names
+        elif not cuts or Metric.parse(metric_text).cutoffs:
+            joined += Metric.parse(metric_text).names
         else:
-            joined += [str(Metric.parse(f"{word}@{cut}")) for cut in cuts]
+            joined += [str(Metric.parse(f"{metric_text}@{cut}")) for cut in cuts]
     return tuple(dict.fromkeys(sorted(joined, key=lambda name: name == LOSS)))

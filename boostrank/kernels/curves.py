@@ -214,13 +214,13 @@ def _find_pieces(
         value = rows[start + i, column]
         x[i] = _NO_SIZE if -_NEAR <= value <= _NEAR else _MISSING if value < _LEAST else value
         piece[i] = 0
-    left = np.uint32(bounds.size)
+    remaining = np.uint32(bounds.size)
     # Binary search in all rows at once, so that searches do not wait for memory.
-    while left > 0:
-        half = np.uint32((left + _ONE) // _TWO)
+    while remaining > 0:
+        half = np.uint32((remaining + _ONE) // _TWO)
         for i in range(size):
             piece[i] += half if bounds[piece[i] + np.uint32(half - _ONE)] < x[i] else _NONE
-        left = np.uint32(left - half)
+        remaining = np.uint32(remaining - half)
 
 
 @entry_point(types.void(S2, I1, I1, S1, F1, F1, F2))

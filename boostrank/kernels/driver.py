@@ -269,12 +269,12 @@ def finish(
             # Without noticeable curvature: plain gradient steps.
             curved = curvature > documents * _NO_CURVATURE
             scale, floor = (documents / curvature, HESSIAN_FLOOR) if curved else (1.0, 1.0)
-        least = np.repeat(np.where(live, floor, 0.0).astype(np.float32), sizes)
+        lowest_hessian = np.repeat(np.where(live, floor, 0.0).astype(np.float32), sizes)
         with np.errstate(over="ignore", invalid="ignore"):
             np.multiply(out.grad, np.float32(scale), out=out.grad)
             np.multiply(out.hess, np.float32(scale), out=out.hess)
-        floored = int(np.count_nonzero(out.hess < least))
-        np.maximum(out.hess, least, out=out.hess)
+        floored = int(np.count_nonzero(out.hess < lowest_hessian))
+        np.maximum(out.hess, lowest_hessian, out=out.hess)
         # Finite before, but too far above the average document.
         broken = np.flatnonzero(~(np.isfinite(out.grad) & np.isfinite(out.hess)))
         out.state[np.searchsorted(ptr, broken, side="right") - 1] = BROKEN

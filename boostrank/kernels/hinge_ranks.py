@@ -209,14 +209,14 @@ def hinge_gradient(
             above = 1.0 / (1.0 + e)
             below = e * above
             equal, wrong = gains[i] == gain, gains[i] < gain
-            both = slope[i] + slope_j
+            slope_sum = slope[i] + slope_j
             kappa = CURVATURE_NEAR * root + CURVATURE_NEARER * fourth + CURVATURE_FAR
             pull = alpha * (
                 below * above * (slope_j - slope[i])
                 if equal
-                else both * (above if wrong else -below)
+                else slope_sum * (above if wrong else -below)
             )
-            curvature = -alpha * alpha * both * (below * above if equal else kappa)
+            curvature = -alpha * alpha * slope_sum * (below * above if equal else kappa)
             grad[i] -= pull
             hess[i] += curvature
             pull_sum += pull

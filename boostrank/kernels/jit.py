@@ -330,16 +330,16 @@ def _explained(error: Exception, function: Any) -> FileFormatError:
     elif "Cannot determine Numba type of <class 'function'>" in reason:
         reason += ". A helper needs the decorator @boostrank.inline"
     # Find the line that it names, or the first line with the word that it quotes.
-    places = [
+    locations = [
         int(n)
         for name, n in re.findall(r'File "([^"]*)", line (\d+)', text)
         if code.co_filename.endswith(name)
     ]
-    word = re.search(r"'(\w+)'$|name '(\w+)'", reason)
-    if not places and word:
-        pattern = re.compile(rf"\b{word[1] or word[2]}\b")
+    match = re.search(r"'(\w+)'$|name '(\w+)'", reason)
+    if not locations and match:
+        pattern = re.compile(rf"\b{match[1] or match[2]}\b")
         source = linecache.getlines(code.co_filename)
-        places = [
+        locations = [
             n
             for n, line in enumerate(source, 1)
             if n > code.co_firstlineno and pattern.search(line)
@@ -347,7 +347,7 @@ def _explained(error: Exception, function: Any) -> FileFormatError:
     return FileFormatError(
         f"the kernel cannot be compiled: {reason}",
         file=code.co_filename,
-        line=(places or [code.co_firstlineno])[0],
+        line=(locations or [code.co_firstlineno])[0],
     )
 
 
@@ -455,13 +455,13 @@ def _pool(threads: int, pid: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="boostrank")
 
 
-def run_parallel(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
-    """Return `[work(item) for item in items]`, using threads if there are several items, or raise
+def run_parallel(work: Callable[[T], R], tasks: Sequence[T], threads: int) -> list[R]:
+    """Return `[work(task) for task in tasks]`, using threads if there are several tasks, or raise
     the first error.
     """
-    if threads <= 1 or len(items) <= 1:
-        return [work(item) for item in items]
-    return list(_pool(threads, os.getpid()).map(work, items))
+    if threads <= 1 or len(tasks) <= 1:
+        return [work(task) for task in tasks]
+    return list(_pool(threads, os.getpid()).map(work, tasks))
 
 
 def query_blocks(ptr: Int64Array, documents: int) -> list[tuple[int, int]]:

@@ -186,8 +186,8 @@ def _pass(
                 for a in range(columns):
                     document[a] = side * d[i] if a == DISCOUNT else powers[a]
                 _climb(alpha * (side * s[i] - reference), ladder)
-                for at in range(0, columns, WIDE):
-                    add_outer(tile_sums[grade[i]], at, columns, ladder[:rows], document)
+                for first_column in range(0, columns, WIDE):
+                    add_outer(tile_sums[grade[i]], first_column, columns, ladder[:rows], document)
         # Distribute the tile's sums to all grades, by the differences of the gains.
         for c in range(grades):
             for a in range(grades):
@@ -214,9 +214,13 @@ def _pass(
                     row_factors[_WRONG + 1 + term] = _SIGMOID[term] * ladder[_T + term]
                 grade_sums, pull, curvature = sums[grade[i]], 0.0, 0.0
                 stop = row_factors.shape[0]
-                for at in range(0, columns, WIDE):
-                    curvature += inner(grade_sums, at, columns, row_factors, 0, _WRONG, document)
-                    pull += inner(grade_sums, at, columns, row_factors, _WRONG, stop, document)
+                for first_column in range(0, columns, WIDE):
+                    curvature += inner(
+                        grade_sums, first_column, columns, row_factors, 0, _WRONG, document
+                    )
+                    pull += inner(
+                        grade_sums, first_column, columns, row_factors, _WRONG, stop, document
+                    )
                 grad[i] += side * alpha * pull
                 hess[i] += alpha * alpha * curvature
                 if with_loss:
@@ -225,8 +229,10 @@ def _pass(
                     for term in range(softplus.shape[0]):
                         costs[_WRONG + 1 + term] = softplus[term] * ladder[_T + term]
                     stop = costs.shape[0]
-                    for at in range(0, columns, WIDE):
-                        loss += inner(grade_sums, at, columns, costs, _WRONG, stop, document)
+                    for first_column in range(0, columns, WIDE):
+                        loss += inner(
+                            grade_sums, first_column, columns, costs, _WRONG, stop, document
+                        )
     return loss
 
 

@@ -268,14 +268,14 @@ def rank_top(sort, scores, depth, order, keys, spare):
     for start in range(depth, n - depth + 1, depth):
         for i in range(depth):
             keys[i] = max(keys[i], scores[start + i])
-    least = keys[0]
+    smallest_key = keys[0]
     for i in range(1, depth):
-        least = min(least, keys[i])
+        smallest_key = min(smallest_key, keys[i])
     # Collect the documents that reach it: write each, and keep it by counting it. Sort them.
     chosen, count = spare[n:], 0
     for i in range(n):
         keys[count], chosen[count] = scores[i], i
-        count += scores[i] >= least
+        count += scores[i] >= smallest_key
     sort(keys[:count], order[:count], spare[:count])
     for pos in range(count):
         order[pos] = chosen[order[pos]]

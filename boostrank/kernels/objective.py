@@ -388,9 +388,9 @@ def _read_docstring(documented: Any) -> dict[str, str]:
     block = next((part for part in body.split("\n\n") if part.startswith("    ")), "")
     deviation = re.search(r"Deviations?: (.*?)(\n\n|$)", body, re.DOTALL)
     summary = title.partition(":")[2] or title
-    words = {"summary": summary, "deviation": deviation[1] if deviation else ""}
+    sections = {"summary": summary, "deviation": deviation[1] if deviation else ""}
     return {"equation": dedent(block)} | {
-        name: " ".join(text.split()).rstrip(".") for name, text in words.items()
+        name: " ".join(text.split()).rstrip(".") for name, text in sections.items()
     }
 
 
@@ -475,12 +475,20 @@ def define_objective(
         else Kernel(function, params, scratch, int_scratch, by_score)
     )
     check_arguments(compiled)
-    usual = {"summary": f"an objective of {compiled.__module__}", "equation": "", "quadratic": True}
+    defaults = {
+        "summary": f"an objective of {compiled.__module__}",
+        "equation": "",
+        "quadratic": True,
+    }
     module = sys.modules.get(compiled.__module__)
     for described in (None if compiled.__module__ == "__main__" else module, function):
-        usual |= {field: text for field, text in _read_docstring(described).items() if text}
+        defaults |= {field: text for field, text in _read_docstring(described).items() if text}
     return ObjectiveSpec(
-        name=name, kernel=compiled, params=tuple(params), hessian=kind, **{**usual, **declarations}
+        name=name,
+        kernel=compiled,
+        params=tuple(params),
+        hessian=kind,
+        **{**defaults, **declarations},
     )
 
 

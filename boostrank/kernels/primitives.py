@@ -198,11 +198,11 @@ def sort_descending(scores: Float64Array, order: Int64Array, spare: Int64Array) 
         spare[:] = 0
         for i in range(n):
             spare[_bin(high - scores[i], bins, n)] += 1
-        at = 0
+        target = 0
         for b in range(n):
             size = spare[b]
-            spare[b] = at
-            at += size
+            spare[b] = target
+            target += size
         for i in range(n):
             b = _bin(high - scores[i], bins, n)
             order[spare[b]] = i

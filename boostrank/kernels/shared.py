@@ -134,14 +134,14 @@ def default_constants(
         if n == 0:
             continue
         # Best possible ranking, and its discounted gains up to the cut-off, added by rank.
-        best, depth = np.sort(gains[a:b])[::-1], min(cutoffs[q] or n, n)
-        queries[q, KTH_GAIN] = best[depth - 1]
+        descending, depth = np.sort(gains[a:b])[::-1], min(cutoffs[q] or n, n)
+        queries[q, KTH_GAIN] = descending[depth - 1]
         if values.get(NORMALIZE.name) == "none":
-            queries[q, [IDEAL_LOG, IDEAL_LINEAR]] = best.any()
-        elif best[0] != best[-1]:
+            queries[q, [IDEAL_LOG, IDEAL_LINEAR]] = descending.any()
+        elif descending[0] != descending[-1]:
             linear_discounts = 1.0 - np.arange(depth) / n
-            queries[q, IDEAL_LOG] = np.cumsum(best[:depth] * log_discounts[:depth])[-1]
-            queries[q, IDEAL_LINEAR] = np.cumsum(best[:depth] * linear_discounts)[-1]
+            queries[q, IDEAL_LOG] = np.cumsum(descending[:depth] * log_discounts[:depth])[-1]
+            queries[q, IDEAL_LINEAR] = np.cumsum(descending[:depth] * linear_discounts)[-1]
     return np.zeros((gains.size, 0)), queries
 
 

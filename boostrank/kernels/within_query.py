@@ -149,13 +149,13 @@ def _rank(values, keys, spare, counts, out, column):
 
 @inline
 def _score_as_opensearch(
-    value: np.float32, mean: np.float32, deviation: np.float32, least: float, most: float
+    value: np.float32, mean: np.float32, deviation: np.float32, lowest: float, highest: float
 ) -> float:
     """Return a z-score as OpenSearch computes it; see `normalizeSingleScore` there."""
     if value == mean:
-        return most
+        return highest
     if deviation == 0.0:
-        return least
+        return lowest
     score = (value - mean) / deviation
     return _clip(float(score)) if score > 0.0 else _LEAST
 
@@ -172,20 +172,20 @@ class _Statistics(NamedTuple):
 
 @inline
 def _measure(values: Float32Array) -> _Statistics:
-    total, count, least, most = 0.0, 0, np.inf, -np.inf
+    total, count, lowest, highest = 0.0, 0, np.inf, -np.inf
     for i in range(values.size):
         if np.isfinite(values[i]):
             total += np.float64(values[i])
             count += 1
-            least, most = min(least, values[i]), max(most, values[i])
+            lowest, highest = min(lowest, values[i]), max(highest, values[i])
     mean, deviation, sample_deviation = total / max(1, count), 0.0, np.float32(0.0)
-    if most > least:
+    if highest > lowest:
         for i in range(values.size):
             if np.isfinite(values[i]):
                 deviation += (np.float64(values[i]) - mean) ** 2
         sample_deviation = np.float32(np.sqrt(deviation / (count - 1)))
         deviation = np.sqrt(deviation / count)
-    return _Statistics(mean, deviation, sample_deviation, least, most)
+    return _Statistics(mean, deviation, sample_deviation, lowest, highest)
 
 
 @inline

@@ -214,9 +214,9 @@ class FoldStarts:
         columns = np.setdiff1d(np.arange(data.n_features), limits.unused)
         parts = parts_of(data, self._fold * FOLDS + self._inner)
         # Gives each training its usual number of documents.
-        most = REGRESSED * self._count // (self._count - 1)
+        documents = REGRESSED * self._count // (self._count - 1)
         gains = weighted_gains(data.labels, gain, data.queries)
-        rows = Rows(data, parts, columns, threads, gains, limits.direction[columns], most)
+        rows = Rows(data, parts, columns, threads, gains, limits.direction[columns], documents)
         if columns.size > MOST_FEATURES:
             return rows, (Curves.from_pairs([]), []), None
         basis, sums, count = _basis(rows), None, self._count * FOLDS
@@ -254,8 +254,8 @@ def _rows_of(data: Source, gains: Any, threads: int, limits: Limits) -> Rows:
     columns = np.setdiff1d(np.arange(len(data.feature_names)), limits.unused)
     rows = Rows(data, parts_of(data), columns, threads, gains, regressed=REGRESSED)
     if columns.size > MOST_FEATURES:
-        words = _WIDE.format(MOST_FEATURES, columns.size, columns.size - MOST_FEATURES)
-        warn_user(words, DataWarning)
+        message = _WIDE.format(MOST_FEATURES, columns.size, columns.size - MOST_FEATURES)
+        warn_user(message, DataWarning)
         rows = replace(rows, columns=_best_columns(rows))
     return replace(rows, direction=limits.direction[rows.columns])
 
@@ -289,9 +289,9 @@ def _best_columns(rows: Rows) -> Int64Array:
     products, squares = sum(
         each_of(sampled, sums, rows.threads, 4 * width), np.zeros((2, 2, width))
     )
-    worth = divide(products**2, np.where(squares > 1e-9, squares, 0.0)).max(axis=0)
-    best = np.argsort(-worth[rows.columns], kind="stable")[:MOST_FEATURES]
-    return np.sort(rows.columns[best])
+    explained = divide(products**2, np.where(squares > 1e-9, squares, 0.0)).max(axis=0)
+    best_columns = np.argsort(-explained[rows.columns], kind="stable")[:MOST_FEATURES]
+    return np.sort(rows.columns[best_columns])
 
 
 def _basis(rows: Rows) -> _Basis:
@@ -346,17 +346,17 @@ def _curves(
     """Combine the basis into one monotone step function per feature for each row of the weights,
     float64[r, c].
     """
-    each, used = divide(weights, sums.scale), sums.scale > 0.0
+    scaled_weights, varies = divide(weights, sums.scale), sums.scale > 0.0
     functions = [curve for _, curve in basis]
     combined: list[list[tuple[int, Curve]]] = [[] for _ in weights]
-    for feature in np.unique(basis.feature[used]).tolist():
-        columns = np.flatnonzero((basis.feature == feature) & used)
+    for feature in np.unique(basis.feature[varies]).tolist():
+        columns = np.flatnonzero((basis.feature == feature) & varies)
         curves = [functions[column] for column in columns.tolist()]
         # All with bounds have the same.
         bounds = max((curve.bounds for curve in curves), key=len)
         levels = np.stack([np.broadcast_to(curve.constant, bounds.size + 1) for curve in curves])
         missing = np.array([curve.missing for curve in curves])
-        weight = each[:, columns]
+        weight = scaled_weights[:, columns]
         less = weight @ sums.mean[columns]
         constants, nones = weight @ levels - less[:, np.newaxis], weight @ missing - less
         for pairs, constant, none in zip(combined, constants, nones, strict=True):

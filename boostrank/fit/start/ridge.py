@@ -67,30 +67,34 @@ class Part:
 def parts_of(data: Source, fold: Int64Array | None = None) -> tuple[Part, ...]:
     """Split the queries into parts that can be copied quickly, with a fold of each query."""
     queries = data.queries
-    most = max(1, _NUMBERS_A_BLOCK // max(1, len(data.feature_names)))
+    max_documents = max(1, _NUMBERS_A_BLOCK // max(1, len(data.feature_names)))
     fold = folds(len(queries)) if fold is None else fold
     weights = queries.each_weight / queries.each_weight.mean() if len(queries) else np.zeros(0)
     parts, first = [], 0
     while first < len(queries):
-        last = int(np.searchsorted(queries.ptr, queries.ptr[first] + most, side="right")) - 1
-        last = min(max(last, first + 1), len(queries))
-        ptr = queries.ptr[first : last + 1]
-        index = QueryIndex(ptr - ptr[0], queries.qid[first:last], weights[first:last])
-        parts.append(Part(index, slice(int(ptr[0]), int(ptr[-1])), fold[first:last]))
-        first = last
+        end = (
+            int(np.searchsorted(queries.ptr, queries.ptr[first] + max_documents, side="right")) - 1
+        )
+        end = min(max(end, first + 1), len(queries))
+        ptr = queries.ptr[first : end + 1]
+        index = QueryIndex(ptr - ptr[0], queries.qid[first:end], weights[first:end])
+        parts.append(Part(index, slice(int(ptr[0]), int(ptr[-1])), fold[first:end]))
+        first = end
     return tuple(parts)
 
 
 def sampled(parts: Sequence[Part]) -> Sequence[Part]:
     """Return the parts that `learnt` reads, in order."""
-    chosen = {part.at.start for most in (RANKED, REGRESSED) for part in spread(parts, most)}
-    return tuple(part for part in parts if part.at.start in chosen)
+    starts = {
+        part.at.start for documents in (RANKED, REGRESSED) for part in spread(parts, documents)
+    }
+    return tuple(part for part in parts if part.at.start in starts)
 
 
 def spread(parts: Sequence[Part], documents: int) -> Sequence[Part]:
     """Return evenly spaced parts with about `documents` documents in total."""
-    every = -(-(parts[-1].at.stop if parts else 0) // documents)
-    return parts[:: max(1, every)]
+    spacing = -(-(parts[-1].at.stop if parts else 0) // documents)
+    return parts[:: max(1, spacing)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,11 +135,11 @@ class Rows:
         rows = np.empty(
             (sum(part.queries.n_documents for part in parts), self.columns.size), np.float32
         )
-        begin = 0
+        first_row = 0
         for part in parts:
-            end = begin + part.queries.n_documents
-            rows[begin:end] = self.dense(part)
-            begin = end
+            end = first_row + part.queries.n_documents
+            rows[first_row:end] = self.dense(part)
+            first_row = end
         return rows
 
     def join_scores(
@@ -274,18 +278,18 @@ def solved(sums: Sums, threads: int) -> tuple[Float64Array, float]:
     for k in range(FOLDS):
         for r, each in enumerate(weights[k]):
             errors[r] += each @ sums.xx[k] @ each - 2.0 * (each @ sums.xt[k]) + sums.tt[k]
-    best = int(np.argmin(errors))
-    return np.stack([each[best] for each in weights]), float(RIDGES[best])
+    best_penalty = int(np.argmin(errors))
+    return np.stack([each[best_penalty] for each in weights]), float(RIDGES[best_penalty])
 
 
 def _solved(sums: Sums, without: int) -> Float64Array:
     """Return the weights for each ridge, float64[R, c], from all folds except one, or from all
     folds if it is `FOLDS`.
     """
-    kept = np.arange(FOLDS) != without
-    xt, queries = sums.xt[kept].sum(axis=0), float(sums.queries[kept].sum())
+    is_kept = np.arange(FOLDS) != without
+    xt, queries = sums.xt[is_kept].sum(axis=0), float(sums.queries[is_kept].sum())
     if queries == 0.0:
         return np.zeros((RIDGES.size, xt.size))
-    values, vectors = np.linalg.eigh(sums.xx[kept].sum(axis=0) / queries)
+    values, vectors = np.linalg.eigh(sums.xx[is_kept].sum(axis=0) / queries)
     along = vectors.T @ (xt / queries)
     return np.stack([vectors @ (along / (np.maximum(values, 0.0) + ridge)) for ridge in RIDGES])

@@ -59,14 +59,14 @@ class Values:
         numbers, counts = np.unique(column[np.isfinite(column)], return_counts=True)
         values: Float64Array = numbers.astype(np.float64)
         total = int(counts.sum())
-        last = np.arange(values.size - 1)  # last value of each step
+        last_of_step = np.arange(values.size - 1)  # last value of each step
         if values.size > MOST_STEPS:
             ends = total * np.arange(1, MOST_STEPS) / MOST_STEPS
-            last = np.searchsorted(np.cumsum(counts), ends).clip(max=values.size - 2)
+            last_of_step = np.searchsorted(np.cumsum(counts), ends).clip(max=values.size - 2)
         zero = np.flatnonzero((values == 0.0) & (counts > RARE * total))
-        last = np.unique(np.concatenate([last, zero - 1, zero]))
-        last = last[(last >= 0) & (last < values.size - 1)]
-        bounds = between(values[last], values[last + 1])
+        last_of_step = np.unique(np.concatenate([last_of_step, zero - 1, zero]))
+        last_of_step = last_of_step[(last_of_step >= 0) & (last_of_step < values.size - 1)]
+        bounds = between(values[last_of_step], values[last_of_step + 1])
         return cls(values, counts, bounds[np.abs(bounds) > _NEAR_ZERO])
 
     @property
@@ -100,10 +100,10 @@ def between(low: Float64Array, high: Float64Array) -> Float64Array:
     """Return bounds about halfway between float32 numbers low < high, float64[k]. No bound is a
     float32 number.
     """
-    middle = low / 2.0 + high / 2.0
-    middle = np.where((low < 0.0) & (high > 0.0), low / 2.0, middle)
-    middle = np.where((high - middle <= SLACK) & (high - low > SLACK), low, middle)
-    return just_above(rounded_down(middle))
+    midpoint = low / 2.0 + high / 2.0
+    midpoint = np.where((low < 0.0) & (high > 0.0), low / 2.0, midpoint)
+    midpoint = np.where((high - midpoint <= SLACK) & (high - low > SLACK), low, midpoint)
+    return just_above(rounded_down(midpoint))
 
 
 def isotonic(curve: Curve, documents: Float64Array, direction: int) -> Curve:
@@ -123,23 +123,25 @@ def isotonic(curve: Curve, documents: Float64Array, direction: int) -> Curve:
     )
 
 
-def simplified(curves: Mapping[int, Curve], moved: float) -> dict[int, Curve]:
+def simplified(curves: Mapping[int, Curve], max_shift: float) -> dict[int, Curve]:
     """Remove steps and functions that have almost no effect."""
-    each = moved / max(1, len(curves))
-    kept, shift = {}, 0.0
+    shift_per_curve = max_shift / max(1, len(curves))
+    simpler, shift = {}, 0.0
     for feature, curve in curves.items():
         levels = np.append(curve.constant, curve.missing)
-        if np.ptp(levels) <= 2.0 * each:
+        if np.ptp(levels) <= 2.0 * shift_per_curve:
             shift += float(levels.min() + levels.max()) / 2.0
         else:
-            kept[feature] = _merged(curve, each)
-    if kept and shift:
-        first, curve = next(iter(kept.items()))
-        kept[first] = replace(curve, constant=curve.constant + shift, missing=curve.missing + shift)
-    return kept
+            simpler[feature] = _merged(curve, shift_per_curve)
+    if simpler and shift:
+        first, curve = next(iter(simpler.items()))
+        simpler[first] = replace(
+            curve, constant=curve.constant + shift, missing=curve.missing + shift
+        )
+    return simpler
 
 
-def _merged(curve: Curve, moved: float) -> Curve:
+def _merged(curve: Curve, max_shift: float) -> Curve:
     """Merge adjacent steps as long as no level changes by more than `moved`."""
     levels = curve.constant.tolist()
     ends, merged = [], []
@@ -147,7 +149,7 @@ def _merged(curve: Curve, moved: float) -> Curve:
     # middle of the range.
     low = high = levels[0]
     for i, level in enumerate(levels):
-        if max(high, level) - min(low, level) > 2.0 * moved:
+        if max(high, level) - min(low, level) > 2.0 * max_shift:
             ends.append(i - 1)
             merged.append((low + high) / 2.0)
             low = high = level
