@@ -26,7 +26,6 @@ from boostrank.options import (
     TargetOptions,
     ThreadOptions,
     argument,
-    listed_names,
     option,
 )
 
@@ -135,14 +134,12 @@ def _find_objections(
     with_missing = profile.examined[profile.missing[profile.examined] > 0].tolist()
     missing = [profile.feature_names.get(number, f"f{number}") for number in with_missing]
     # A rule without a name fills every feature. Features of libsvm text have no names.
-    rules = listed_names(options.fill) if options.fill else ()
-    filled = {rule.rpartition("=")[0] for rule in rules}
-    names = tuple(profile.feature_names.values())
-    unknown = sorted(filled - {"", *names})
+    names, filled = tuple(profile.feature_names.values()), options.fill_rules.keys()
+    unknown = sorted(str(name) for name in filled - {None, *names})
     if names and unknown:
         hint = did_you_mean(unknown[0], names)
         raise InputError(f"--fill: there is no feature {unknown[0]!r}.{hint}")
-    missing = [name for name in missing if not filled & {"", name}]
+    missing = [name for name in missing if not filled & {None, name}]
     categories = () if profile.space is None else profile.space.categories
     coded = [name for name in categories if name not in profile.text]
     spec = TARGETS.get(str(options.target))

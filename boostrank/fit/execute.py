@@ -133,7 +133,8 @@ class Folds:
     ) -> None:
         self._data, self._collective = training.train_set, training.collective
         numbers = number_queries(self._data, count, seed, counted, self._collective)
-        self.fold, self._part = numbers % count, self._data.take
+        self.fold, self._copy = numbers % count, self._data.take
+        self._part = self._copy
         self._fold_starts: FoldStarts | None = None
         self._starts: dict[Any, CrossFitted] = {}
         if shares and training.engine.shares_bins and self._collective.is_alone:
@@ -164,7 +165,7 @@ class Folds:
 
     def held_out(self, fold: int) -> RankingDataset:
         """Return a copy of the queries in a fold."""
-        return self._data.take(np.flatnonzero(self.fold == fold))
+        return self._copy(np.flatnonzero(self.fold == fold))
 
     def rows(self, fold: int) -> BoolArray:
         """Return a mask of the rows in a fold, bool[N]."""
@@ -191,17 +192,11 @@ def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
     for callback in plan.options.callbacks:
         if hasattr(callback, "planned"):
             callback.planned(plan)
-    data, columns = plan.train_set, used_columns(plan)
-    if columns is not None:
-        plan = _narrow(plan, columns)
-    try:
-        model = _train_folds(plan, fold_ended) if plan.preset.folds else _train_once(plan)
-    except TrainingError as error:
-        if columns is not None and error.model is not None:
-            error.model = _widen(error.model, data, columns)
-        raise
-    if columns is not None:
-        model = _widen(model, data, columns)
+    columns = used_columns(plan)
+    if columns is None:
+        model = _train(plan, fold_ended)
+    else:
+        model = _train_columns(plan, columns, fold_ended)
     limit = plan.options.tree_limit
     return model if limit is None else with_price(model, limit)
 
@@ -221,6 +216,22 @@ def used_columns(plan: Plan) -> Int64Array | None:
     if training.limits.are_given or not plan.collective.is_alone:
         return None
     return data.occurring_columns
+
+
+def _train_columns(plan: Plan, columns: Int64Array, fold_ended: FoldEnded | None) -> RankingModel:
+    """Train on some columns, and return the model of all features. So is the model of an error."""
+    failure: TrainingError | None = None
+    try:
+        model = _train(_narrow(plan, columns), fold_ended)
+    except TrainingError as error:
+        if error.model is None:
+            raise
+        failure, model = error, error.model
+    model = _widen(model, plan.train_set, columns)
+    if failure is not None:
+        failure.model = model
+        raise failure
+    return model
 
 
 def _narrow(plan: Plan, columns: Int64Array) -> Plan:
@@ -244,6 +255,10 @@ def _widen(model: RankingModel, data: RankingDataset, columns: Int64Array) -> Ra
     return model.altered(booster=engine.load(body), info=model.info | {"data": record})
 
 
+def _train(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
+    return _train_folds(plan, fold_ended) if plan.preset.folds else _train_once(plan)
+
+
 def _train_once(plan: Plan) -> RankingModel:
     """Train a single model. The preset `quick` renews its leaves on the queries that stopped it,
     too.
@@ -258,7 +273,7 @@ def _train_once(plan: Plan) -> RankingModel:
     return model
 
 
-def _train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
+def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
     """Train each member of the preset on the queries outside its fold, and average the models.
 
     Queries in validation sets are added to the folds. Each model is stopped early on its fold. The
@@ -348,7 +363,7 @@ def _train_member(
             raise
         message = f"fold {fold + 1}: {training.name}: {error}; trained as {first.name} instead"
         warn_user(message, DataWarning)
-    replacement = plan.make_training(plan.seed + fold, first)
+    replacement = plan.replacements[fold]
     return first, replacement, train(replacement)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
@@ -309,9 +310,14 @@ class Plan:
         """
         if not self.preset.folds:
             return (self.make_training(),)
-        members = self.preset.members
-        seeds = range(self.seed, self.seed + len(members))
-        return tuple(map(self.make_training, seeds, members))
+        return tuple(map(self.make_training, itertools.count(self.seed), self.preset.members))
+
+    @cached_property
+    def replacements(self) -> tuple[Training, ...]:
+        """The training of the first member for each fold, for one whose own member fails."""
+        first, *_ = self.preset.members
+        seeds = range(self.seed, self.seed + len(self.preset.members))
+        return tuple(self.make_training(seed, first) for seed in seeds)
 
     def make_training(self, seed: int | None = None, member: Member | None = None) -> Training:
         """Return the training of a member on all queries, with another seed if there is one.

@@ -35,7 +35,7 @@ from boostrank.kernels.curves import ZERO
 from boostrank.model.ranking_model import RankingModel
 from boostrank.objective.description import TrainingObjective
 from boostrank.objective.mixture import objective_from_dict
-from boostrank.options import DEFAULT_ROUNDS, TrainOptions, listed_names
+from boostrank.options import DEFAULT_ROUNDS, TrainOptions
 
 CATEGORY_NAMES = (
     "categorical_feature",
@@ -87,7 +87,7 @@ def resolve(
     # the training set, and stay the same object if they are the training set.
     params, coded = _with_categories(options.flat(), train_set, init_model)
     params, gain = _pop_gain(with_objective_of(init_model, params), coded, valid, init_model)
-    fill = _choose_fill(options.fill, params, coded, engine, init_model)
+    fill = _choose_fill(options.fill_rules, params, coded, engine, init_model)
 
     def convert(data: RankingDataset) -> RankingDataset:
         like = coded if data is train_set else data.like(coded)
@@ -157,7 +157,7 @@ def _check_labels(plan: Plan) -> None:
 
 
 def _choose_fill(
-    requested: Any,
+    rules: Mapping[str | None, Any],
     params: ParamValues,
     data: RankingDataset,
     engine: Backend,
@@ -167,7 +167,7 @@ def _choose_fill(
     has.
     """
     recorded = dict((model and model.info.fill) or {})
-    if requested is None and not recorded:
+    if not rules and not recorded:
         return {}
     if model is not None and model.columns.kinds:
         raise ParameterError(
@@ -179,39 +179,21 @@ def _choose_fill(
         raise ParameterError(f"fill is not available with {unfit}")
     if data.on_disk:
         raise DataError("fill needs rows in memory: use --route memory, or fill the files")
-    fill = recorded if requested is None else _find_fills(requested, data)
+    fill = _find_fills(rules, data) if rules else recorded
     if recorded and recorded != fill:
         raise ParameterError("init_model has other fill values, which cannot change: remove fill")
     return fill
 
 
-def _find_fills(requested: Any, data: RankingDataset) -> dict[str, float]:
+def _find_fills(rules: Mapping[str | None, Any], data: RankingDataset) -> dict[str, float]:
     """Return the number that replaces a missing value of each feature, as float32.
 
     Args:
-        requested: a number, "mean" or "median" for all numeric features; a mapping from names to
-            these; or text with them, such as "median,price=0".
+        rules: a number, "mean" or "median" by feature; that of None is for all other numeric ones.
 
     Raises:
         ParameterError: if a feature is unknown or categorical, or a value is no finite number.
     """
-    # Map each feature to its rule, and None to the rule of all others.
-    rules: dict[str | None, Any] = (
-        dict(requested) if isinstance(requested, Mapping) else {None: requested}
-    )
-    if isinstance(requested, str):
-        try:
-            assignments = [part.rpartition("=") for part in listed_names(requested)]
-        except ValueError as error:
-            raise ParameterError(f"fill={error}") from None
-        names = {name for name, _, _ in assignments}
-        if not all(mark for _, mark, _ in assignments[1:]) or len(names) < len(assignments):
-            remedy = (
-                "write the value of all other features once and first, each feature once, and"
-                " decimals with a point"
-            )
-            raise ParameterError(f"fill={requested!r}: {remedy}, such as 'median,price=0.5'")
-        rules = {name if mark else None: value for name, mark, value in assignments}
     # Refuse unknown features, and categories, which need no fill.
     for name in rules.keys() - {None, *data.feature_names}:
         raise ParameterError(

@@ -82,8 +82,9 @@ def run(training: Training) -> RankingModel:
             seconds=time.perf_counter() - started,
             metric_seconds=metrics.seconds,
         )
+        trees = _finish_trees(training, booster)
         return RankingModel(
-            _finish_trees(training, booster),
+            trees,
             best_rounds=best_round,
             info=info,
             evals_result=history.values,
