@@ -336,6 +336,7 @@ def test_first_use_cli_12_fill_that_cannot_be_is_refused(
 
 def test_first_use_cli_12_the_doctor_knows_no_fill_of_another_feature() -> None:
     refuse("doctor", "s.csv", "--for", "opensearch-2", "--fill", "no=1", says=("'no'", "price"))
+    refuse("doctor", "s.csv", "--fill", "price=0,price=1", says=("fill", "once"))
     lines = [f"{i % 3} qid:{i // 6} 1:{i} 2:nan\n2 qid:{i // 6} 1:1 2:3\n" for i in range(90)]
     Path("numbers.txt").write_text("".join(lines))
     command = ("doctor", "numbers.txt", "--for", "opensearch-2")
