@@ -48,6 +48,7 @@ from boostrank.fit.resolve import resolve
 from boostrank.fit.settings import Settings, check_options
 from boostrank.metrics import Metric
 from boostrank.model.files import check_ending, sidecar_path
+from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.options import (
     GOOD,
@@ -202,8 +203,9 @@ def from_files(
     ):
         raise ParameterError("--folds needs rows in memory; leave out --route and --cache")
     if files.target:
-        query_columns = str(options.within_query or "")
-        _check_target(files, observer.say, engine=options.backend, within=query_columns)
+        columns = WithinQuery.of_options(options)
+        within = "" if columns is None else ", ".join(columns.kinds)
+        _check_target(files, observer.say, engine=options.backend, within=within)
         most_trees = TARGETS.get(files.target).most_trees
         limited_options = options if files.cluster else options.within_limit(most_trees)
         if limited_options is not options:

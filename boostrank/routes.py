@@ -475,10 +475,10 @@ def choose_route(
     if is_refused:  # the reader will report the place
         return ("memory" if route == "auto" else route), ""
     n_added = 0
-    within_query = WithinQuery.of_options(options)
-    if within_query is not None:
-        n_added = len(within_query.kinds) * (
-            train.features if within_query.of is None else len(within_query.of)
+    query_columns = WithinQuery.of_options(options)
+    if query_columns is not None:
+        n_added = len(query_columns.kinds) * (
+            train.features if query_columns.of is None else len(query_columns.of)
         )
     elif init_model is not None:
         n_added = len(init_model.column_names) - init_model.n_features
