@@ -104,7 +104,7 @@ mutation: $(VENV)/.installed-coverage ## small changes of kernels, objectives, m
 coverage: $(VENV)/.installed-coverage ## lines and branches that the tests execute, compiled kernels as plain Python too (an hour; resumes)
 	nice $(BIN)/python -m qa.coverage
 
-experiment: $(VENV)/.installed-peers $(VENV)/.installed-test ## NAME=peers ARGS="...": measurements; without NAME, list them
+experiment: $(VENV)/.installed $(if $(NAME),$(VENV)/.installed-peers $(VENV)/.installed-test) ## NAME=peers ARGS="...": measurements; without NAME, list them
 	$(BIN)/python -m experiments $(NAME) $(ARGS)
 
 $(VENV)/.installed: pyproject.toml
