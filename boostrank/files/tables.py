@@ -16,6 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -129,9 +130,7 @@ class Batch:
     def ids(self, name: str) -> Any:
         """Return ids as an Arrow text array, where whole numbers and times are alike in all
         formats."""
-        coded = self.text(name).dictionary_encode()
-        ids = [word and query_name(word) for word in coded.dictionary.to_pylist()]
-        return arrow().array(ids, arrow().string()).take(coded.indices)
+        return _rewrite(self.text(name), query_name)
 
     def whole_column(self, name: str, low: int, high: int) -> Int64Array:
         """Return a column that contains integers within a range as int64[n]."""
@@ -185,9 +184,7 @@ class Batch:
             ) from None
         if not (pa.types.is_temporal(array.type) or pa.types.is_decimal(array.type)):
             return text
-        coded = text.dictionary_encode()
-        plain = pa.array(map(_plain, coded.dictionary.to_pylist()), pa.string())
-        return plain.take(coded.indices)
+        return _rewrite(text, _plain)
 
     def query_ids(self, position: int) -> tuple[Array, list[Fault]]:
         """Return the query id of each row as int64 or objects (see `runs_of`), and the rows without
@@ -269,10 +266,6 @@ class TableSource(Source):
         super().__init__(files, reading)
         self.has_qid = self.columns.qid is not None
         self.warnings += self.columns.warnings
-        trained = reading.trained_categories
-        for j, name in enumerate(self.columns.names):
-            if trained is not None and self.columns.places[j] in self.columns.coded:
-                self.codings[j] = Coding(name, trained[name])
 
     @abstractmethod
     def batch(self, file: Any, chunk: Any) -> Batch:
@@ -282,21 +275,6 @@ class TableSource(Source):
     def written(self, chunk: Any, batch: Batch) -> tuple[Any, Any, Int64Array]:
         """Return a chunk as it is written in the file: text or record batch, header, and the end of
         each row."""
-
-    def _as_written(self, chunk: Any, batch: Batch) -> Block:
-        """Return the rows before the first unreadable row as they are written in the file, with
-        their queries."""
-        position, lines = batch.columns.qid, batch.lines
-        assert position is not None
-        ids, faults = batch.query_ids(position)
-        bad = sorted([*batch.faults, *faults], key=lambda fault: fault.line)[:1]
-        lines = lines[lines < bad[0].line] if bad else lines
-        block = Block(np.zeros(lines.size), lines=lines, bad=bad, unterminated=batch.unterminated)
-        block.counts[slots.LINES] = batch.n_lines
-        block.runs, block.names = slots.runs_of(ids[: lines.size], lines)
-        block.text, block.head, ends = self.written(chunk, batch)
-        block.ends = ends[: lines.size]
-        return block
 
     def choose(
         self,
@@ -358,8 +336,6 @@ class TableSource(Source):
         """Convert the columns of a chunk to features, labels, query ids and weights."""
         chunk = load()
         batch = self.batch(file, chunk)
-        if self.reading.whole:
-            return self._as_written(chunk, batch)
         columns, faults, values, categories = batch.columns, list(batch.faults), [], {}
         for j, position in enumerate(columns.places):
             if position in columns.coded:
@@ -374,6 +350,8 @@ class TableSource(Source):
         stand_ins = [fault for fault in faults if fault.stand_in and self.reading.lenient]
         bad = {fault.line: fault for fault in reversed(faults) if fault not in stand_ins}
         keep = ~np.isin(batch.lines, list(bad))
+        if bad and self.reading.whole:  # the first fault ends the rows
+            keep = batch.lines < min(bad)
         if bad:
             features = np.ascontiguousarray(features[keep])
             rows = {position: column[keep] for position, column in rows.items()}
@@ -383,8 +361,11 @@ class TableSource(Source):
         block.weights, block.document_names = rows.get(columns.weight), rows.get(columns.id)
         block.others = {columns.header[at]: rows[at] for at in columns.others if at in rows}
         block.categories = categories
-        coarse = zip(columns.places, map(is_coarse, values), strict=True)
-        block.coarse = tuple(columns.header[at] for at, is_rounded in coarse if is_rounded)
+        coarse = compress(columns.places, map(is_coarse, values))
+        block.coarse = tuple(columns.header[at] for at in coarse)
+        if self.reading.whole:
+            block.text, block.head, ends = self.written(chunk, batch)
+            block.ends = ends[keep]
         # Count the rows and lines, and describe the first rows with faults.
         block.counts[slots.BAD_ROWS], block.counts[slots.INFINITIES] = len(bad), infinite
         block.counts[slots.LINES] = batch.n_lines
@@ -396,7 +377,7 @@ class TableSource(Source):
         block.unterminated, block.size = batch.unterminated, batch.size
         if self.reading.trained_categories is not None:  # codes do not depend on earlier blocks
             with self._lock:  # counts of unknown categories are shared
-                self._code(block)
+                self.in_order(block)
         return block
 
     def _read_roles(self, batch: Batch, faults: list[Fault]) -> dict[int | None, Array]:
@@ -420,27 +401,27 @@ class TableSource(Source):
         return rows
 
     def in_order(self, block: Block) -> None:
-        """Replace the codes of categories by those of all blocks so far."""
+        """Replace the categories in the rows by codes, which all blocks share."""
         for j, values in block.categories.items():
-            name = self.columns.names[j]
             if j not in self.codings:
-                ordered = name in self.ordered and name not in (self.reading.categorical or ())
-                if ordered and self.ordered[name] not in (None, len(values)):
-                    ordered = False
-                    self.warnings.append(
-                        f"column {name!r}: the file lacks the order of its categories; they are"
-                        " treated as unordered"
-                    )
-                self.codings[j] = Coding(name, ordered=ordered)
-        self._code(block)
-
-    def _code(self, block: Block) -> None:
-        """Replace the categories in the rows by codes."""
-        for j, values in block.categories.items():
+                self.codings[j] = self._coding_of(self.columns.names[j], len(values))
             assert block.dense is not None
             local = np.nan_to_num(block.dense[:, j], nan=-1).astype(np.int64)
             block.dense[:, j] = self.codings[j].codes(local, values)
         block.categories = {}
+
+    def _coding_of(self, name: str, n_values: int) -> Coding:
+        """Return the coding of a column: that of the training data, or else a new one."""
+        if self.reading.trained_categories is not None:
+            return Coding(name, self.reading.trained_categories[name])
+        ordered = name in self.ordered and name not in (self.reading.categorical or ())
+        if ordered and self.ordered[name] not in (None, n_values):
+            ordered = False
+            self.warnings.append(
+                f"column {name!r}: the file lacks the order of its categories; they are"
+                " treated as unordered"
+            )
+        return Coding(name, ordered=ordered)
 
     def _check_infinities(
         self, features: Float32Array, values: Sequence[Array], batch: Batch, faults: list[Fault]
@@ -502,6 +483,12 @@ def is_text(kind: Any) -> bool:
     """Return whether an Arrow type is text."""
     # Old versions of pyarrow have no view of text.
     return str(kind) in ("string", "large_string", "string_view")
+
+
+def _rewrite(texts: Any, function: Callable[[str], str]) -> Any:
+    """Return a text array with the results of a function of each distinct text."""
+    coded, kind = texts.dictionary_encode(), arrow().string()
+    return arrow().array(map(function, coded.dictionary.to_pylist()), kind).take(coded.indices)
 
 
 def _matrix(columns: Sequence[Array], rows: int) -> Float32Array:
@@ -595,10 +582,11 @@ def header_of(path: OneSource) -> tuple[str, ...]:
 
 def _opened(path: OneSource, **options: Any) -> TableSource:
     if not is_table(path):
-        words = "not recognised as CSV, TSV, Parquet or Arrow by name or content"
-        kind = foreign_kind(first_line(str(path))[:1000]) if os.path.isfile(str(path)) else None
-        words += "" if kind is None else f": it is {kind}"
-        raise FileFormatError(words, file=str(path))
+        words, file = "not recognised as CSV, TSV, Parquet or Arrow by name or content", str(path)
+        kind = foreign_kind(first_line(file)[:1000]) if os.path.isfile(file) else None
+        if kind is not None:
+            words += f": it is {kind}"
+        raise FileFormatError(words, file=file)
     source = open_files(path, **options)[1]
     assert isinstance(source, TableSource)
     return source
@@ -614,7 +602,7 @@ def batches(
     chunk_bytes: int = 4 << 20,
 ) -> Iterator[Batch]:
     """Yield columns of a CSV, TSV (plain or compressed), Parquet or Arrow file, in row order."""
-    pick = tuple(dict.fromkeys(numbers)), tuple(dict.fromkeys((*texts, *truths)))
+    pick = numbers, (*texts, *truths)
     with closing(_opened(path, pick=pick, missing_tokens=missing_tokens)) as source:
         first = source.header_lines
         for file, load in source.loads(chunk_bytes, 1):
@@ -637,7 +625,7 @@ def batches(
 def numbers_of(paths: Sequence[str], name: str, missing_tokens: Sequence[str] = ()) -> Float64Array:
     """Return a numeric column of some tables, float64[N] in row order, where NaN is missing."""
     parts = [
-        np.asarray(batch.numbers(batch.columns.header.index(name)), np.float64)
+        batch.number(name)
         for path in paths
         for batch in batches(path, numbers=[name], missing_tokens=missing_tokens)
     ]
