@@ -184,9 +184,9 @@ class Totals:
     def at(self, line: int) -> str:
         """Return the location of a line as text."""
         file, line = self.place(line)
-        if not self.source.by_row:
-            return f"line {line}" if len(self.parts) == 1 else f"{file}:{line}"
-        return file.removeprefix(f"{self.parts[0].name}: ") if len(self.parts) == 1 else file
+        if len(self.parts) > 1:
+            return f"{file}:{line}" if line else file
+        return f"line {line}" if line else file.removeprefix(f"{self.name}: ")
 
     def spans(self) -> list[tuple[Part, range, slice]]:
         """Return each file with its rows and queries."""
@@ -210,7 +210,7 @@ class Totals:
     def check_rows(self) -> None:
         """Refuse data without rows, or with too many unreadable rows."""
         bad, share = int(self.counts[slots.BAD_ROWS]), self.reading.max_bad_share
-        if len(self.parts) > 1 and self.parts[-1].rows == self.n_rows:
+        if self.parts[-1].rows == self.n_rows:
             self.warn(NO_ROWS, self.parts[-1].name)
         if bad > share * (self.n_rows + bad):
             raise FileFormatError(
@@ -289,7 +289,7 @@ class Assembler(Totals):
     def __init__(self, source: Source, store: Any = None) -> None:
         super().__init__(source.reading, source)
         self.store = store
-        self.blocks: list[Block | None] = []
+        self.blocks: list[Any] = []
         self._runs: list[Int64Array] = []
         self._places: list[list[Int64Array]] = []  # `RowPlaces.rows` and `lines`
         self._coarse: dict[str, None] = {}
@@ -298,11 +298,9 @@ class Assembler(Totals):
     def add(self, file: File, block: Block) -> None:
         """Add the next block."""
         runs, _ = self.count(file, block)
-        if len(runs):
-            self._runs.append(runs)
-        if block.n_rows:
-            breaks = np.flatnonzero(np.diff(block.lines, prepend=block.lines[0] - 2) != 1)
-            self._places.append([self.n_rows + breaks, self.n_lines + block.lines[breaks]])
+        self._runs.append(runs)
+        breaks = np.flatnonzero(np.diff(block.lines, prepend=-1) != 1)
+        self._places.append([self.n_rows + breaks, self.n_lines + block.lines[breaks]])
         self._coarse |= dict.fromkeys(block.coarse)
         self._words |= block.words
         if block.bad and not self.reading.skip:  # the first error by line
@@ -359,14 +357,13 @@ class Assembler(Totals):
 
     def _columns(self) -> tuple[Float64Array, Array | None, dict[str, Float64Array]]:
         """Return the labels, the document names (None without any), and other columns by name."""
-        blocks = [block for block in self.blocks if block is not None]
-        labels = np.concatenate([block.labels for block in blocks])
+        labels = np.concatenate([block.labels for block in self.blocks])
         document_names = None
-        if all(block.document_names is not None for block in blocks):
-            document_names = np.concatenate([block.document_names for block in blocks])
+        if all(block.document_names is not None for block in self.blocks):
+            document_names = np.concatenate([block.document_names for block in self.blocks])
         others = {
-            name: np.concatenate([block.others[name] for block in blocks])
-            for name in blocks[0].others
+            name: np.concatenate([block.others[name] for block in self.blocks])
+            for name in self.blocks[0].others
         }
         return labels, document_names, others
 
@@ -396,13 +393,13 @@ class Assembler(Totals):
     def _check_regroup(self, before: float = np.inf) -> tuple[Array, Int64Array, Int64Array]:
         """Return the ids, the runs and the first run of each run's query. Refuse ids that
         reappear."""
-        runs = np.concatenate([*self._runs, np.zeros((0, slots.N_RUN), np.int64)])
+        runs = np.concatenate(self._runs)
         ids = runs[:, slots.RUN_ID]
         if self.names:  # not all ids are canonical integers
             ids = np.array([str(i) for i in ids], dtype=object)
             ids[list(self.names)] = [name.decode() for name in self.names.values()]
         _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-        begins = first[inverse].astype(np.int64)
+        begins = first[inverse]
         again = np.flatnonzero(begins != np.arange(begins.size))
         if again.size and not self.reading.regroup:
             i = int(again[0])
@@ -424,7 +421,7 @@ class Assembler(Totals):
         """Return the source of the weights, and one weight per query or row. All files must have
         weights, or none."""
         # Take weights from a column or from files, but not from both.
-        of_column = [b.weights for b in self.blocks if b is not None and b.weights is not None]
+        of_column = [block.weights for block in self.blocks if block.weights is not None]
         parts = [span for span in self.spans() if span[1]]
         files = [part.weights_file for part, _, _ in parts if part.weights_file is not None]
         if of_column and files:
@@ -460,12 +457,13 @@ class Assembler(Totals):
         else:
             sizes_of_files = []  # a single file without query ids was refused earlier
             for part, rows, _ in self.spans():
-                if part.sizes_file is None and rows:
+                if not rows:
+                    continue
+                if part.sizes_file is None:
                     raise FileFormatError(
                         "has neither query ids nor a file of group sizes", file=part.name
                     )
-                if part.sizes_file is not None and rows:
-                    sizes_of_files.append(side_files.read_sizes(part.sizes_file, len(rows)))
+                sizes_of_files.append(side_files.read_sizes(part.sizes_file, len(rows)))
             sizes = np.concatenate(sizes_of_files)
             ids = np.arange(sizes.size)
         # Keep the text of each query, and the place of each row for messages.
@@ -522,11 +520,8 @@ def _where_missing(counts: Int64Array, names: Sequence[str]) -> str:
 def read_files(
     source: AnySource,
     *,
-    format: str = "auto",
     store: Any = None,
-    labelled: bool = True,
     chunk_bytes: int | None = None,
-    like: RankingDataset | FeatureSpace | None = None,
     threads: int | None = None,
     progress: Progress = None,
     **options: Any,
@@ -536,12 +531,12 @@ def read_files(
     Args:
         store: `boostrank.files.store.RowStore`, which keeps the features on disk; see
             `stream_files`.
-        labelled: whether tables must have labels. If not, missing labels are read as 0.
         chunk_bytes: number of bytes that a thread parses at a time; None chooses a size. It does
             not affect the result.
+        options: `format`, and fields of `boostrank.files.source.Reading`.
     """
     workers = resolve_threads(threads)
-    _, opened = open_files(source, format, like=like, labelled=labelled, **options)
+    _, opened = open_files(source, **options)
     with closing(opened):
         assembler = Assembler(opened, store)
         for file, block in opened.blocks(chunk_bytes or opened.chunk_bytes, workers):
@@ -568,7 +563,6 @@ def pieces_of_files(
     work: Callable[[Any], Any],
     *,
     like: FeatureSpace,
-    format: str = "auto",
     columns: Int64Array | None = None,
     threads: int | None = None,
     progress: Progress = None,
@@ -585,15 +579,16 @@ def pieces_of_files(
         work: function that is called with one or more rows of float32 features.
         columns: int64[c], ascending columns (from 0) to pass to `work` as float32[n, c] in C order,
             from several threads. None passes all columns, dense or CSR, from the calling thread.
+        options: `format`, and fields of `boostrank.files.source.Reading`.
     """
-    spec, opened = open_files(source, format, like=like, rows_alone=True, **options)
+    spec, opened = open_files(source, like=like, rows_alone=True, **options)
     with closing(opened):
         base = opened.base or 0
         places = opened.place_of(base)
         numbers = base + (np.arange(like.n_features) if places is None else places)
 
         def tiles(block: Block) -> list[Any]:
-            used = numbers if columns is None else numbers[columns]
+            used = numbers[columns]
             step = max(64, _TILE_BYTES // (4 * max(1, used.size)))
             starts = range(0, block.n_rows, step)
             return [work(block.tile(a, min(a + step, block.n_rows), used)) for a in starts]
@@ -609,12 +604,12 @@ def pieces_of_files(
             if progress is not None:
                 progress(opened.done, opened.total)
             results = block.result or []
-            if columns is None and block.n_rows and block.dense is not None:
-                results = [work(block.tile(0, block.n_rows, numbers))]
-            elif columns is None and block.n_rows:
-                rows = sparse_matrix([block], base, like.n_features)
-                if places is not None:
-                    rows = rows[:, places]
+            if columns is None and block.n_rows:
+                if block.dense is not None:
+                    rows: Any = block.tile(0, block.n_rows, numbers)
+                else:
+                    rows = sparse_matrix([block], base, like.n_features)
+                    rows = rows if places is None else rows[:, places]
                 results = [work(rows)]
             if not opened.reading.names:
                 yield from results

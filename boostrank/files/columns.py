@@ -291,12 +291,7 @@ def _check_header(header: Header) -> None:
         raise DataError(f"{count} columns are called {name!r}; names must be distinct")
 
 
-def column_of(
-    role: str,
-    header: Header,
-    options: Reading,
-    defaults: Mapping[str, tuple[tuple[str, ...], ...]] = DEFAULTS,
-) -> str | None:
+def column_of(role: str, header: Header, options: Reading) -> str | None:
     """Return the name of the column with a role, from the option or the defaults, or None if there
     is none."""
     name: str | None = getattr(options, role, None)
@@ -310,7 +305,7 @@ def column_of(
         taken |= set(options.space.feature_names)
     if role == "id":
         taken |= {*(options.categorical or ()), options.label, options.qid, options.weight}
-    return usual_column(role, header, taken, defaults)
+    return usual_column(role, header, taken)
 
 
 def _check_there(name: str, role: str, header: Header) -> str:

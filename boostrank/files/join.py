@@ -17,10 +17,18 @@ from boostrank.core.files import check_writable, replacing
 from boostrank.core.text import PLAIN_DIGITS, WRITTEN, count_of, no_number, number_in
 from boostrank.core.types import Float64Array, Int64Array, first_true
 from boostrank.data.roles import DEFAULTS
-from boostrank.files.chunks import STAND_INS, STANDS_FOR_MISSING, first_line
+from boostrank.files.chunks import STAND_INS, STANDS_FOR_MISSING
 from boostrank.files.columns import choose_columns
-from boostrank.files.json_judgements import json_of
-from boostrank.files.judgements import DocumentRows, Problems, Roles, choose, place_of, read_rows
+from boostrank.files.json_judgements import is_json, json_of
+from boostrank.files.judgements import (
+    DocumentRows,
+    Problems,
+    Roles,
+    choose,
+    first_text,
+    place_of,
+    read_rows,
+)
 from boostrank.files.source import Reading, expand
 from boostrank.files.tables import arrow, batches, header_of
 
@@ -40,7 +48,6 @@ _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
 _UNFIT = re.compile("[\0-\x1f\x7f\ud800-\udfff]")  # CSV and UTF-8 cannot represent them
 _LARGEST = 2**31
 _FLOAT32 = float(np.finfo(np.float32).max)
-_BINARY = (".parquet", ".arrow", ".arrows", ".feather")
 _QUERY_KEYS = tuple(chain(*DEFAULTS["qid"]))
 _DOCUMENT_KEYS = ("_id", *chain(*DEFAULTS["id"]), "id")
 
@@ -161,8 +168,7 @@ def _check_arguments(output: str, unjudged: str, paths: Sequence[str | None]) ->
 def _read_chances(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
     """Read the chance of each document, which `data choose` recorded."""
     rows = _judgements(path, {**roles, "label": CHANCE}, missing_tokens)
-    chance = rows.table["label"].to_numpy()
-    unfit = first_true(~((chance > 0.0) & (chance <= 1.0)))
+    unfit = first_true(~((rows.values > 0.0) & (rows.values <= 1.0)))
     if unfit is not None:
         raise rows.refuse(unfit, f"the chance of {rows.phrase(unfit)} is not in (0, 1]")
     return rows
@@ -180,7 +186,7 @@ def _match(
     ends = np.cumsum([len(rows.qids) for rows in judged.values()])
     *keys, of_logged = np.split(q * len(names) + d, ends)
     graded = {
-        column: _graded(keys_of_rows, rows.table["label"].to_numpy())
+        column: _graded(keys_of_rows, rows.values)
         for (column, rows), keys_of_rows in zip(judged.items(), keys, strict=True)
     }
     judges = [rows for column, rows in judged.items() if column != CHANCE]
@@ -191,21 +197,21 @@ def _match(
     without = np.flatnonzero(~np.isin(of_logged, of_judged))
     again = np.setdiff1d(np.arange(of_logged.size), first)
     problems = {
-        "unlogged": (np.unique(of_judged[unlogged]).size, place_of(judges, *unlogged[:1])),
-        "unjudged": (np.unique(of_logged[without]).size, place_of(logs, *without[:1])),
-        "repeated": (again.size, place_of(logs, *again[:1])),
+        "unlogged": (np.unique(of_judged[unlogged]).size, place_of(judges, unlogged)),
+        "unjudged": (np.unique(of_logged[without]).size, place_of(logs, without)),
+        "repeated": (again.size, place_of(logs, again)),
     }
     if without.size == of_logged.size:
         raise DataError(
-            f"no judged document was logged: {place_of(judges, 0)} is judged, and"
-            f" {place_of(logs, 0)} is logged; queries and documents must have the same names in"
+            f"no judged document was logged: {place_of(judges, [0])} is judged, and"
+            f" {place_of(logs, [0])} is logged; queries and documents must have the same names in"
             " both"
         )
     if unjudged == "stop" and without.size:
         raise DataError(f"{problems['unjudged'][1]} has no judgement; use --unjudged drop or zero")
     for column, rows in zip(judged, judges, strict=False):
         several = graded[column][2]
-        rows.problems["disagreeing"] = several.size, place_of([rows], *several[:1])
+        rows.problems["disagreeing"] = several.size, place_of([rows], several)
         for problem, (count, location) in rows.problems.items():
             before, location_before = problems.get(problem, (0, ""))
             problems[problem] = before + count, location_before or location
@@ -307,9 +313,9 @@ def grades_by_name(
     unmatched = len(grades.keys() - set(pairs))
     if unmatched == len(grades):
         raise DataError(
-            f"no document of the data has a grade: {place_of([judged], 0)} is graded, and the data"
-            f" begin with {documents.phrase(0)}; queries and documents must have the same names in"
-            " both, and in the same columns"
+            f"no document of the data has a grade: {place_of([judged], [0])} is graded, and the"
+            f" data begin with {documents.phrase(0)}; queries and documents must have the same"
+            " names in both, and in the same columns"
         )
     disagreeing = sum(len(set(of_pair)) > 1 for of_pair in grades.values())
     for count, noun, words in (
@@ -326,10 +332,10 @@ def _check_names(parts: Sequence[DocumentRows]) -> None:
         for row, pair in enumerate(zip(rows.qids, rows.names, strict=True)):
             if any(map(_UNFIT.search, pair)):
                 raise DataError(
-                    f"{place_of([rows], row)}: names cannot contain control characters or lone"
+                    f"{place_of([rows], [row])}: names cannot contain control characters or lone"
                     " surrogates"
                 )
-        for name in rows.table.column_names:
+        for name in () if rows.table is None else rows.table.column_names:
             if _UNFIT.search(name):
                 raise FileFormatError(
                     f"the feature name {name!r} contains control characters or lone surrogates;"
@@ -341,13 +347,13 @@ def _check_names(parts: Sequence[DocumentRows]) -> None:
 def _numbered(parts: Sequence[Sequence[str]]) -> tuple[list[Any], Int64Array]:
     """Return the sorted distinct names, as integers if all are integers, and the position of each
     name in this list."""
-    coded = arrow().array(list(chain.from_iterable(parts)), arrow().string()).dictionary_encode()
-    words = coded.dictionary.to_pylist()
-    names: list[Any] = list(map(int, words)) if all(map(_INTEGER.fullmatch, words)) else words
-    order = sorted(range(len(names)), key=names.__getitem__)
-    rank = np.empty(len(names), np.int64)
-    rank[order] = np.arange(len(names))
-    return [names[i] for i in order], rank[coded.indices.to_numpy()]
+    words = list(chain.from_iterable(parts))
+    distinct: Any = set(words)
+    if all(map(_INTEGER.fullmatch, distinct)):
+        distinct = map(int, distinct)
+    names = sorted(distinct)
+    position = {str(name): i for i, name in enumerate(names)}
+    return names, np.array([position[word] for word in words])
 
 
 def _graded(keys: Int64Array, grades: Float64Array) -> tuple[Int64Array, Float64Array, Int64Array]:
@@ -362,21 +368,19 @@ def _graded(keys: Int64Array, grades: Float64Array) -> tuple[Int64Array, Float64
 
 
 def _judgements(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
-    """Read judgements, and return a table with the column `label`."""
+    """Read judgements, and return the rows that have a grade."""
     rows = read_rows(path, roles, missing_tokens=missing_tokens)
     grades = rows.values
-    rows.problems["negative"] = len(rows.negative), place_of([rows], *rows.negative[:1])
+    rows.problems["negative"] = len(rows.negative), place_of([rows], rows.negative)
     grades[rows.negative] = 0.0
     for row in np.flatnonzero(np.abs(grades) > _LARGEST)[:1].tolist():
         raise DataError(
-            f"{place_of([rows], row)}: the grade {grades[row]:g} is beyond 2^31; use numbers such"
+            f"{place_of([rows], [row])}: the grade {grades[row]:g} is beyond 2^31; use numbers such"
             " as 0 to 4"
         )
     unrated = np.flatnonzero(np.isnan(grades))
-    rows.problems["unrated"] = unrated.size, place_of([rows], *unrated[:1])
-    rated = np.flatnonzero(~np.isnan(grades))
-    rows.take(rated.tolist())
-    rows.table = arrow().table({"label": grades[rated]})
+    rows.problems["unrated"] = unrated.size, place_of([rows], unrated)
+    rows.take(np.flatnonzero(~np.isnan(grades)))
     if not rows.qids:
         raise FileFormatError("the file has no judgements", file=path)
     return rows
@@ -384,8 +388,8 @@ def _judgements(path: str, roles: Roles, missing_tokens: Sequence[str]) -> Docum
 
 def _of_table(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
     """Read all columns from a table with features."""
-    rows, header = DocumentRows(path), header_of(path)
-    choose(rows, header, roles, valued=False)
+    rows, header = DocumentRows(path, "feature"), header_of(path)
+    choose(rows, header, roles)
     pa, used, parts = arrow(), rows.columns.values(), []
     for batch in batches(path, texts=header, missing_tokens=missing_tokens):
         rows.add_names(batch, required=True)
@@ -422,10 +426,8 @@ def _typed(rows: DocumentRows, name: str) -> Any:
 
 def _read_features(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
     """Read logged features."""
-    head = b""
-    if not path.lower().endswith(_BINARY):
-        head = first_line(path)
-    if head.lstrip()[:1] not in (b"{", b"["):
+    head = first_text(path)
+    if not is_json(head):
         return _of_table(path, roles, missing_tokens)
     # Columns grow as features turn up; documents without them have missing values.
     rows = DocumentRows(path)

@@ -37,12 +37,14 @@ def find_sidecar(path: str | None, suffixes: tuple[str, ...]) -> str | None:
     if path is None:
         return None
     sidecars = list(filter(os.path.lexists, sidecar_paths(path, suffixes)))
-    sidecar = sidecars[0] if sidecars else None
-    if sidecar is not None and not os.path.isfile(sidecar):
+    if not sidecars:
+        return None
+    sidecar, *others = sidecars
+    if not os.path.isfile(sidecar):
         kind = "not a regular file" if os.path.exists(sidecar) else "a broken link"
         raise InputError(f"{sidecar} would be read with {path}, but is {kind}; fix or remove it")
-    for other in sidecars[1:] if suffixes == GROUP_SUFFIXES else ():
-        if os.path.isfile(other) and not filecmp.cmp(sidecars[0], other, shallow=False):
+    for other in others if suffixes == GROUP_SUFFIXES else ():
+        if os.path.isfile(other) and not filecmp.cmp(sidecar, other, shallow=False):
             raise InputError(f"{sidecar} and {other} have other sizes for {path}; remove one")
     return sidecar
 
@@ -75,7 +77,7 @@ def some_sizes(path: str | None) -> list[int]:
     if path is None:
         return []
     words = read_text(path, errors="replace").split()
-    return [int(word) for word in words if word.isdigit() and len(word) < 10]
+    return [int(word) for word in words if word.isdecimal() and len(word) < 10]
 
 
 def read_sizes(path: str, rows: int) -> Int64Array:

@@ -375,7 +375,7 @@ def expand(source: AnySource) -> list[OneSource]:
         raise ParameterError("no file is given; pass at least one")
     seen = set()
     for path in (item for item in sources if isinstance(item, str)):
-        real = path if path == "-" else os.path.realpath(path)
+        real = os.path.realpath(path)
         if real in seen:
             raise ParameterError(f"{path} is given twice in one data set")
         seen.add(real)
