@@ -321,30 +321,34 @@ class Assembler(Totals):
         space = source.schema(self)
         names, base = space.feature_names, space.index_base or 0
         queries, order = self._queries()
+
+        def in_order(column: Any) -> Any:
+            """Bring regrouped rows into their new order."""
+            is_moved = order is not None and column.shape[0] == order.size
+            return column[order] if is_moved else column
+
         # Concatenate the columns of the blocks, which are freed while their features are copied.
+        blocks, document_names = self.blocks, None
         weights_file, weights = self._weights()
-        labels, document_names, others = self._columns()
-        features = self._features(base, len(names), threads)
+        labels = reading.relabelled(in_order(np.concatenate([block.labels for block in blocks])))
+        if all(block.document_names is not None for block in blocks):
+            document_names = in_order(np.concatenate([block.document_names for block in blocks]))
+        others = {
+            name: in_order(np.concatenate([block.others[name] for block in blocks]))
+            for name in blocks[0].others
+        }
+        features = in_order(self._features(base, len(names), threads))
         labelled = names if space.index_base is None else default_feature_names(len(names), base)
         missing = ""
         if self.counts[slots.MISSING] and not source.blanks:
             missing = _where_missing(missing_in(features), labelled)
         self.describe(missing)
-
-        def in_order(column: Any) -> Any:
-            """Bring regrouped rows into their new order."""
-            is_moved = order is not None and column is not None and column.shape[0] == order.size
-            return column[order] if is_moved else column
-
         if weights_file is not None:
             queries = side_files.weighted(weights_file, in_order(weights), queries)
-        labels = reading.relabelled(in_order(labels))
-        others = {name: in_order(column) for name, column in others.items()}
         unlabelled = int(np.isnan(labels).sum())
         if unlabelled:  # a gain need not use the labels
             others[LABEL], labels = labels, np.nan_to_num(labels)
         origin = self._origin(space, unlabelled)
-        features, document_names = in_order(features), in_order(document_names)
         data = RankingDataset(
             features, labels, queries, names, origin, document_names, order, space.categories
         )
@@ -354,18 +358,6 @@ class Assembler(Totals):
             data = data.with_features(reading.space.feature_names, whose="the model")
         source.warn_of_categories("the training data")
         return data if reading.gain is None else with_gain(data, reading.gain, others)
-
-    def _columns(self) -> tuple[Float64Array, Array | None, dict[str, Float64Array]]:
-        """Return the labels, the document names (None without any), and other columns by name."""
-        labels = np.concatenate([block.labels for block in self.blocks])
-        document_names = None
-        if all(block.document_names is not None for block in self.blocks):
-            document_names = np.concatenate([block.document_names for block in self.blocks])
-        others = {
-            name: np.concatenate([block.others[name] for block in self.blocks])
-            for name in self.blocks[0].others
-        }
-        return labels, document_names, others
 
     def _origin(self, space: FeatureSpace, unlabelled: int) -> Provenance:
         """Return the files and options of the data."""

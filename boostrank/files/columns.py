@@ -105,9 +105,7 @@ def choose_columns(
 def _picked(header: Header, pick: tuple[Sequence[str], Sequence[str]]) -> Columns:
     """Return the columns that the caller names."""
     for name in (*pick[0], *pick[1]):
-        if name not in header:
-            hint = did_you_mean(name, header, list_all=len(header) < 13)
-            raise DataError(f"no column is called {name!r}.{hint}")
+        _check_there(name, header)
         if list(header).count(name) > 1:
             raise DataError(f"several columns are called {name!r}")
     numbers, texts = [tuple(map(list(header).index, names)) for names in pick]
@@ -195,7 +193,7 @@ def _dropped(
             words = " and ".join(of_name)
             raise DataError(f"column {name!r} is used as {words}; choose one of them")
     for name in dropped:
-        _check_there(name, "drop", header)
+        _check_there(name, header, " (--drop)")
     return dropped
 
 
@@ -248,7 +246,7 @@ def _coded(
     tables.
     """
     for name in options.categorical or ():
-        _check_there(name, "categorical", header)
+        _check_there(name, header, " (--categorical)")
         if name not in order:
             raise DataError(f"column {name!r} is not a feature, so it cannot be categorical")
     coded = [name for name in order if name in declared or name in (options.categorical or ())]
@@ -296,7 +294,7 @@ def column_of(role: str, header: Header, options: Reading) -> str | None:
     is none."""
     name: str | None = getattr(options, role, None)
     if name is not None:
-        return _check_there(name, role, header)
+        return _check_there(name, header, f" (--{role})")
     name = options.roles.get(role)
     if name in header:
         return name
@@ -308,10 +306,10 @@ def column_of(role: str, header: Header, options: Reading) -> str | None:
     return usual_column(role, header, taken)
 
 
-def _check_there(name: str, role: str, header: Header) -> str:
+def _check_there(name: str, header: Header, option: str = "") -> str:
     if name not in header:
         hint = did_you_mean(name, header, list_all=len(header) < 13)
-        raise DataError(f"no column is called {name!r} (--{role}).{hint}")
+        raise DataError(f"no column is called {name!r}{option}.{hint}")
     return name
 
 

@@ -200,12 +200,11 @@ class Source:
     has_qid: bool
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
-        default = ReadOptions()
-        for name in self.unused:
-            if getattr(reading, name) != getattr(default, name):
+        for name, setting in reading.changed.items():
+            if name in self.unused:
                 raise ParameterError(
-                    f"{name}={getattr(reading, name)!r} is not supported by this data format; "
-                    "use --format if the file has another format"
+                    f"{name}={setting!r} is not supported by this data format; use --format if the"
+                    " file has another format"
                 )
         self.reading, self._files = reading, files
         for source in files:

@@ -30,13 +30,14 @@ from boostrank.data.categories import Categories, Coding, is_coarse
 from boostrank.data.feature_space import FeatureSpace
 from boostrank.data.frames import read_codes
 from boostrank.files import blocks as slots
-from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, UnreadableLine, zeroed
+from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, zeroed
 from boostrank.files.chunks import first_line
 from boostrank.files.columns import Columns, choose_columns
 from boostrank.files.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.files.source import File, Load, OneSource, Reading, Source, format_of, open_files
 from boostrank.options import typed_names
 
+_NUMERIC = re.compile(r"(u?int\d+|(half)?float|double|bool|decimal.*|null)\Z")
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 _WHOLE = re.compile(r"(?<=\d)\.0*\Z", re.ASCII)
 _NO_ID = {"nan", "<na>", "nat", "null", "none"}
@@ -366,6 +367,8 @@ class TableSource(Source):
         if self.reading.whole:
             block.text, block.head, ends = self.written(chunk, batch)
             block.ends = ends[keep]
+        if self.reading.pick is not None:
+            block.result = batch
         # Count the rows and lines, and describe the first rows with faults.
         block.counts[slots.BAD_ROWS], block.counts[slots.INFINITIES] = len(bad), infinite
         block.counts[slots.LINES] = batch.n_lines
@@ -386,8 +389,9 @@ class TableSource(Source):
         rows: dict[int | None, Array] = {}
         for position in set(columns.needed(reading)[0]).difference(columns.places):
             rows[position] = np.asarray(batch.numbers(position), np.float64)
-        for role, at in (("label", columns.label), ("weight", columns.weight)):
-            if at is not None and at in rows:
+        for role in ("label", "weight"):
+            at = getattr(columns, role)
+            if at in rows:
                 column = rows[at]
                 # A gain, or a command that reads no labels, may do without some of them.
                 if role == "label" and (reading.gain is not None or not reading.labelled):
@@ -463,20 +467,19 @@ def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[s
     ]
     listed = [f"{name!r} ({n:,} value{'s' * (n > 1)})" for name, (n, _) in text.items()]
     options: list[str] = []
-    for flag, before, names in (
-        ("drop", reading.drop, no_classes),
-        ("categorical", reading.categorical, [name for name in text if name not in no_classes]),
+    for flag, names in (
+        ("drop", no_classes),
+        ("categorical", [name for name in text if name not in no_classes]),
     ):
         if names:
-            options.append(f"--{flag} {typed_names(*(before or ()), *names)}")
+            before = getattr(reading, flag) or ()
+            options.append(f"--{flag} {typed_names(*before, *names)}")
     return f"text in column{'s' * (len(text) > 1)} {', '.join(listed)}", " ".join(options)
 
 
 def is_number(kind: Any) -> bool:
     """Return whether an Arrow type is numeric."""
-    types: Any = arrow().types
-    kinds = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
-    return any(is_kind(kind) for is_kind in kinds)
+    return bool(_NUMERIC.match(str(kind)))
 
 
 def is_text(kind: Any) -> bool:
@@ -605,21 +608,14 @@ def batches(
     pick = numbers, (*texts, *truths)
     with closing(_opened(path, pick=pick, missing_tokens=missing_tokens)) as source:
         first = source.header_lines
-        for file, load in source.loads(chunk_bytes, 1):
-            if load is None:
-                continue
-            try:
-                batch = source.batch(file, load())
-            except UnreadableLine as error:
-                raise error.args[0].error(file.name, first) from None
-            if batch.faults:
-                raise min(batch.faults, key=lambda fault: fault.line).error(
-                    file.name, first, by_row=source.by_row
-                )
-            batch.first, batch.by_row = first, source.by_row
-            yield batch
-            first += batch.n_lines
-        source.leave(source.first)
+        for file, block in source.blocks(chunk_bytes, 1):
+            if block.bad:
+                raise block.bad[0].error(file.name, first, by_row=source.by_row)
+            batch = block.result
+            if batch is not None:
+                batch.first, batch.by_row = first, source.by_row
+                yield batch
+                first += batch.n_lines
 
 
 def numbers_of(paths: Sequence[str], name: str, missing_tokens: Sequence[str] = ()) -> Float64Array:
