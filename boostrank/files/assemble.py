@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise, starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,8 +84,6 @@ class Totals:
         were checked.
         """
         if file is not self._file:
-            if self.parts and self.parts[-1].rows == self.n_rows:
-                self.warn(NO_ROWS, self.parts[-1].name)
             self.parts.append(Part(file.name, file.path, self.n_lines, self.n_rows, self.n_queries))
             self._file, self._last = file, self._last if self.reading.regroup else None
         counts, part = block.counts, self.parts[-1]
@@ -192,10 +192,9 @@ class Totals:
         """Return each file with its rows and queries."""
         rows = [*(part.rows for part in self.parts), self.n_rows]
         queries = [*(part.queries for part in self.parts), self.n_queries]
-        return [
-            (part, range(*rows[i : i + 2]), slice(*queries[i : i + 2]))
-            for i, part in enumerate(self.parts)
-        ]
+        ranges = starmap(range, pairwise(rows))
+        slices = starmap(slice, pairwise(queries))
+        return list(zip(self.parts, ranges, slices, strict=True))
 
     def warn(self, words: str, name: str = "") -> None:
         """Add a warning."""
@@ -210,8 +209,9 @@ class Totals:
     def check_rows(self) -> None:
         """Refuse data without rows, or with too many unreadable rows."""
         bad, share = int(self.counts[slots.BAD_ROWS]), self.reading.max_bad_share
-        if self.parts[-1].rows == self.n_rows:
-            self.warn(NO_ROWS, self.parts[-1].name)
+        for part, rows, _ in self.spans():
+            if not rows:
+                self.warn(NO_ROWS, part.name)
         if bad > share * (self.n_rows + bad):
             raise FileFormatError(
                 f"{bad:,} of {self.n_rows + bad:,} rows cannot be read, more than "
@@ -252,9 +252,11 @@ class Totals:
                 self.warn(f"{counts[slot]:,} {words}")
 
 
-@dataclass(frozen=True, eq=False)
-class RowPlaces:
-    """Map from a row number, starting at 0, to its file and line, as returned by `places(row)`.
+def place_of_row(
+    files: PlacesRecord, rows: Int64Array, lines: Int64Array, row: int
+) -> tuple[str, int]:
+    """Return the file and line of a row, which is counted from 0. If files have no lines, the name
+    includes the row, and the line is 0.
 
     Args:
         files: the files, with the number of lines before each file.
@@ -262,16 +264,8 @@ class RowPlaces:
         lines: int64[R], line of each row in `rows`, starting at 1 and counted over all files
             without header lines.
     """
-
-    files: PlacesRecord
-    rows: Int64Array
-    lines: Int64Array
-
-    def __call__(self, row: int) -> tuple[str, int]:
-        """Return the file and line of a row. If files have no lines, the name includes the row, and
-        the line is 0."""
-        i = int(np.searchsorted(self.rows, row, "right")) - 1
-        return place_in(self.files, int(self.lines[i]) + row - int(self.rows[i]))
+    i = int(np.searchsorted(rows, row, "right")) - 1
+    return place_in(files, int(lines[i]) + row - int(rows[i]))
 
 
 def place_in(places: PlacesRecord, line: int) -> tuple[str, int]:
@@ -291,7 +285,7 @@ class Assembler(Totals):
         self.store = store
         self.blocks: list[Any] = []
         self._runs: list[Int64Array] = []
-        self._places: list[list[Int64Array]] = []  # `RowPlaces.rows` and `lines`
+        self._places: list[list[Int64Array]] = []  # `rows` and `lines` of `place_of_row`
         self._coarse: dict[str, None] = {}
         self._words: dict[str, str] = {}
 
@@ -463,7 +457,7 @@ class Assembler(Totals):
         if self._words:
             words = np.array([self._words.get(str(qid), "") for qid in ids.tolist()], object)
         rows_and_lines = np.concatenate(self._places, axis=1)
-        places: Places = RowPlaces(self.places, *rows_and_lines)
+        places: Places = partial(place_of_row, self.places, *rows_and_lines)
         if order is not None:
             places = PlacesOf(places, order)
         ptr = np.cumsum([0, *sizes], dtype=np.int64)

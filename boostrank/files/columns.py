@@ -41,7 +41,8 @@ class Columns:
         header: names of all columns.
         names: feature names, in the order of the data set.
         places: position of each feature.
-        label, qid, weight, id: positions of these columns; None if there is no such column.
+        label, qid, weight, id: positions of these columns; None if there is no such column, or
+            nobody reads it.
         coded: positions of categorical features.
         how: values of the options `label`, `qid`, `weight`, `id` and `drop`, which are recorded
             with a model.
@@ -62,17 +63,14 @@ class Columns:
     others: tuple[int, ...] = ()
     texts: tuple[int, ...] = ()
 
-    def needed(self, reading: Reading) -> tuple[list[int], list[int]]:
+    def needed(self) -> tuple[list[int], list[int]]:
         """Return the positions of the columns to read as numbers, and of those to read as text."""
-        numbers: list[int | None] = [at for at in self.places if at not in self.coded]
-        texts: list[int | None] = [*self.coded, *self.texts]
-        if not reading.rows_alone:
-            numbers = [self.label, self.weight, *self.others, *numbers]
-        if reading.names or not reading.rows_alone:
-            texts.append(self.qid)
-        if reading.names:
-            texts.append(self.id)
-        return [at for at in numbers if at is not None], [at for at in texts if at is not None]
+        numbers = self.label, self.weight, *self.others, *self.places
+        texts = *self.coded, *self.texts, self.qid, self.id
+        return (
+            [at for at in numbers if at is not None and at not in self.coded],
+            [at for at in texts if at is not None],
+        )
 
 
 def choose_columns(
@@ -161,7 +159,11 @@ def _choose(
         others = _in_gain(options.gain, header, order, roles)
     coded = _coded(header, names, order, declared, options)
     position_of = {name: position for position, name in enumerate(header)}.__getitem__
-    of_roles: dict[str, Any] = {role: position_of(name) for role, name in roles.items()}
+    # Prediction reads queries only to name them.
+    read_roles = {"qid", "id"} if options.names else set()
+    if not options.rows_alone:
+        read_roles |= {"label", "qid", "weight"}
+    of_roles: dict[str, Any] = {role: position_of(roles[role]) for role in read_roles & {*roles}}
     how: dict[str, Any] = {**roles}
     if dropped:
         how["drop"] = list(dropped)

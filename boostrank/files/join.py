@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,7 +29,7 @@ from boostrank.files.judgements import (
     place_of,
     read_rows,
 )
-from boostrank.files.source import Reading, expand
+from boostrank.files.source import Reading, expand, size_of
 from boostrank.files.tables import arrow, batches, header_of
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _check_arguments(output: str, unjudged: str, paths: Sequence[str | None]) ->
         raise ParameterError(f"{output}: the name of the table must end in .csv or .parquet")
     check_writable(output, streams=True)
     for path in filter(None, paths):
-        if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+        if size_of(path) is None:
             raise ParameterError(
                 f"{path}: a pipe can be read only once, but join reads files twice; pass a file"
             )
@@ -194,7 +194,8 @@ def _match(
     logged, first = np.unique(of_logged, return_index=True)
     # Count the problems, and add up those of the judges, with the first place of any.
     unlogged = np.flatnonzero(~np.isin(of_judged, of_logged))
-    without = np.flatnonzero(~np.isin(of_logged, of_judged))
+    is_judged = np.isin(of_logged, of_judged)
+    without = np.flatnonzero(~is_judged)
     again = np.setdiff1d(np.arange(of_logged.size), first)
     problems = {
         "unlogged": (np.unique(of_judged[unlogged]).size, place_of(judges, unlogged)),
@@ -216,7 +217,7 @@ def _match(
             before, location_before = problems.get(problem, (0, ""))
             problems[problem] = before + count, location_before or location
     # Keep logged documents in the order of their keys.
-    kept = np.isin(logged, of_judged)
+    kept = is_judged[first]
     if unjudged == "zero":
         kept |= np.isin(logged // len(names), of_judged // len(names))
     key = logged[kept]
@@ -224,7 +225,7 @@ def _match(
     if unjudged == "zero":
         values["label"] = np.nan_to_num(values["label"])
     if CHANCE in values:  # what people judged before was not left to chance
-        chance = np.where(np.isnan(values[CHANCE]), 1.0, values[CHANCE])
+        chance = np.nan_to_num(values[CHANCE], nan=1.0)
         values[CHANCE] = np.where(np.isnan(values["label"]), np.nan, chance)
     pa = arrow()
     columns = {
@@ -407,11 +408,9 @@ def _typed(rows: DocumentRows, name: str) -> Any:
     """Convert text to integers or floats where possible, and refuse a number as people write it, or
     a stand-in."""
     column = rows.table[name]
-    for kind in (arrow().int64(), arrow().float64()):
-        try:
+    for kind in ("int64", "float64"):
+        with suppress(arrow().ArrowInvalid):
             return column.cast(kind)
-        except arrow().ArrowInvalid:
-            continue
     words = column.to_pylist()
     odd = [row for row, word in enumerate(words) if word and np.isnan(number_in(word))]
     written = [row for row in odd if words[row].encode().lower() not in STAND_INS]

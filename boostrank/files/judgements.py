@@ -33,7 +33,7 @@ from boostrank.files.blocks import Fault
 from boostrank.files.chunks import first_line, lines_of, quote_token
 from boostrank.files.json_judgements import entries_of, is_json, json_of
 from boostrank.files.names import name_in, words_in
-from boostrank.files.source import format_of
+from boostrank.files.source import format_of, size_of
 from boostrank.files.tables import Batch, batches, header_of, query_name
 
 NAMES: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -220,7 +220,7 @@ def read_rows(
     rows = DocumentRows(path or f"the {kind_of_rows}", what)
     if path is None:
         _add_object(rows, source)
-    elif os.path.exists(path) and not os.path.isfile(path):  # a pipe, which can be read only once
+    elif size_of(path) is None:  # a pipe, which can be read only once
         _add_list(rows)
     else:
         spec, first = format_of(source), first_text(path)

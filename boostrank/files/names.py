@@ -41,7 +41,7 @@ def numbered_names(source: Any) -> Names:
         return names_in(read_text(path), path)
     names: Names = dict(source) if isinstance(source, Mapping) else tuple(map(str, source))
     values = list(names.values()) if isinstance(names, Mapping) else names
-    if not values or not all(name.strip() for name in values) or len(set(values)) < len(values):
+    if not values or not all(map(str.strip, values)) or len(set(values)) < len(values):
         raise ParameterError("feature_names must be distinct and not blank")
     return names
 
@@ -51,7 +51,7 @@ def names_in(text: str, path: str, *, skip_blank: bool = False) -> Names:
     if text.lstrip().startswith(("[", "{")):
         features = enumerate(map(name_of, features_in_json(text, path)))
         return tuple(_checked([(0, i, name) for i, name in features], path).values())
-    by_number = {i: line.strip() for i, line in enumerate(text.rstrip().split("\n"), 1)}
+    by_number = dict(enumerate(map(str.strip, text.rstrip().split("\n")), 1))
     if skip_blank and text.strip():
         by_number = {i: line for i, line in by_number.items() if line}
     lines = list(by_number.values())

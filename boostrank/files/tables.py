@@ -140,7 +140,7 @@ class Batch:
     def truth(self, name: str) -> Int64Array:
         """Return a Boolean column (0 and 1, or false and true) as int64[n]."""
         pa, pc, words = arrow(), arrow(".compute"), self.text(name)
-        codes = np.asarray(pc.fill_null(pc.index_in(words, pa.array([*_NO, *_YES])), -1))
+        codes = np.asarray(pc.index_in(words, pa.array([*_NO, *_YES])).fill_null(-1))
         bad = first_true(codes < 0)
         if bad is not None:
             value = words[bad].as_py() or "missing"
@@ -160,7 +160,7 @@ class Batch:
                 position, f"is of type {array.type}; expected numbers: convert it"
             )
         if array.type not in (pa.float32(), pa.float64()):
-            array = arrow(".compute").cast(array, pa.float64(), safe=False)
+            array = array.cast("float64", safe=False)
         return np.asarray(array)
 
     def codes(self, position: int) -> tuple[Float64Array, list[Any]]:
@@ -177,7 +177,7 @@ class Batch:
         try:
             if pa.types.is_duration(array.type):
                 raise pa.ArrowInvalid
-            text = arrow(".compute").cast(array, pa.string())
+            text = array.cast("string")
         except pa.ArrowException:
             raise self.refuse_column(
                 position,
@@ -192,7 +192,7 @@ class Batch:
         a query id."""
         pa, array = arrow(), self.decoded(position)
         if pa.types.is_boolean(array.type):
-            array = array.cast(pa.int64())
+            array = array.cast("int64")
         absent = (
             f"query id in column {self.columns.header[position]!r} is missing or fractional; ids"
             " must be integers or text"
@@ -228,9 +228,9 @@ class Batch:
         if not arrow().types.is_dictionary(array.type):
             return array
         values = array.dictionary
-        return (values.cast(arrow().large_string()) if is_text(values.type) else values).take(
-            array.indices
-        )
+        if is_text(values.type):
+            values = values.cast("large_string")
+        return values.take(array.indices)
 
     def sound(self, position: int) -> Any:
         """Validate and return a text or dictionary column, because damaged files may contain any
@@ -280,8 +280,7 @@ class TableSource(Source):
     def choose(
         self,
         header: Sequence[str],
-        name: str,
-        path: str | None,
+        file: File,
         declared: Collection[str] = (),
         metadata: Any = None,
     ) -> Columns:
@@ -298,16 +297,16 @@ class TableSource(Source):
         columns = choose_columns(
             header,
             reading,
-            name,
+            file.name,
             header_lines=self.header_lines,
-            has_sizes=find_sidecar(path, GROUP_SUFFIXES) is not None,
+            has_sizes=find_sidecar(file.path, GROUP_SUFFIXES) is not None,
             declared=declared,
             metadata=metadata,
         )
         if first is None:
             self.columns = columns
         elif first.names != columns.names or (first.qid is None) != (columns.qid is None):
-            raise FileFormatError("has other columns than the previous file", file=name)
+            raise FileFormatError("has other columns than the previous file", file=file.name)
         return columns
 
     def with_text(
@@ -387,7 +386,7 @@ class TableSource(Source):
         """Return the columns other than features by position. Add faults for missing values."""
         columns, reading = batch.columns, self.reading
         rows: dict[int | None, Array] = {}
-        for position in set(columns.needed(reading)[0]).difference(columns.places):
+        for position in set(columns.needed()[0]).difference(columns.places):
             rows[position] = np.asarray(batch.numbers(position), np.float64)
         for role in ("label", "weight"):
             at = getattr(columns, role)
@@ -396,7 +395,14 @@ class TableSource(Source):
                 # A gain, or a command that reads no labels, may do without some of them.
                 if role == "label" and (reading.gain is not None or not reading.labelled):
                     column = np.where(np.isnan(column), 0.0, column)
-                faults += _missing(column, batch, columns.header[at], role)
+                wrong = ~np.isfinite(column) | ((column < 0) & (role == "weight"))
+                for row in np.flatnonzero(wrong).tolist():
+                    value, name = float(column[row]), columns.header[at]
+                    words = f"{role} {value:g} in column {name!r} is negative"
+                    if not np.isfinite(value):
+                        state = "missing" if np.isnan(value) else "infinite"
+                        words = f"{role} in column {name!r} is {state}; every row needs a number"
+                    faults.append(batch.fault(row, words))
         if columns.qid in batch.arrays:
             rows[columns.qid], without = batch.query_ids(columns.qid)
             faults += without
@@ -449,7 +455,7 @@ class TableSource(Source):
         """Return the columns as features, with the categories that were collected."""
         names, categories = self.columns.names, self.reading.trained_categories
         if categories is None:
-            categories = {names[j]: self.codings[j].categories for j in sorted(self.codings)}
+            categories = {coding.name: coding.categories for coding in self.codings.values()}
         return FeatureSpace(None, len(names), names, self.columns.how, categories)
 
     def numbered_names(self, base: int = 0) -> Mapping[int, str]:
@@ -503,20 +509,6 @@ def _matrix(columns: Sequence[Array], rows: int) -> Float32Array:
             for j, column in enumerate(columns):
                 tile[:, j] = column[first : first + _TILE]
     return out
-
-
-def _missing(values: Float64Array, batch: Batch, name: str, role: str) -> list[Fault]:
-    """Return the rows that have a missing or infinite label or weight, or a negative weight."""
-    faults = []
-    for row in np.flatnonzero(~np.isfinite(values) | ((values < 0) & (role == "weight"))).tolist():
-        value = float(values[row])
-        if np.isfinite(value):
-            words = f"{role} {value:g} in column {name!r} is negative"
-        else:
-            state = "missing" if np.isnan(value) else "infinite"
-            words = f"{role} in column {name!r} is {state}; every row needs a number"
-        faults.append(batch.fault(row, words))
-    return faults
 
 
 def _canonical(word: str) -> int | str:

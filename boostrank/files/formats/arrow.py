@@ -84,12 +84,12 @@ class ColumnarSource(TableSource):
         noted = _categorical(schema)
         if self.columns is None:
             self.ordered = _ordered(schema, noted)
-        columns = self.choose(names, file.name, file.path, declared | noted.keys(), schema.metadata)
+        columns = self.choose(names, file, declared | noted.keys(), schema.metadata)
         if reading.lenient and reading.space is None:
             text = [position for position in columns.places if is_text(schema.field(position).type)]
             counts = {position: (0, 0) for position in text if position not in columns.coded}
             columns = self.with_text(columns, counts, 0, file.name)
-        numbers, texts = columns.needed(reading)
+        numbers, texts = columns.needed()
         file.columns, file.places = columns, sorted({*numbers, *texts})
         if reading.whole:
             file.places = list(range(len(names)))
