@@ -185,14 +185,10 @@ def _match(
     names, d = _numbered([rows.names for rows in parts])
     ends = np.cumsum([len(rows.qids) for rows in judged.values()])
     *keys, of_logged = np.split(q * len(names) + d, ends)
-    graded = {
-        column: _graded(keys_of_rows, rows.values)
-        for (column, rows), keys_of_rows in zip(judged.items(), keys, strict=True)
-    }
     judges = [rows for column, rows in judged.items() if column != CHANCE]
     of_judged = np.concatenate(keys[: len(judges)])
     logged, first = np.unique(of_logged, return_index=True)
-    # Count the problems, and add up those of the judges, with the first place of any.
+    # Count the problems, with the first place of each.
     unlogged = np.flatnonzero(~np.isin(of_judged, of_logged))
     is_judged = np.isin(of_logged, of_judged)
     without = np.flatnonzero(~is_judged)
@@ -210,28 +206,29 @@ def _match(
         )
     if unjudged == "stop" and without.size:
         raise DataError(f"{problems['unjudged'][1]} has no judgement; use --unjudged drop or zero")
-    for column, rows in zip(judged, judges, strict=False):
-        several = graded[column][2]
-        rows.problems["disagreeing"] = several.size, place_of([rows], several)
-        for problem, (count, location) in rows.problems.items():
-            before, location_before = problems.get(problem, (0, ""))
-            problems[problem] = before + count, location_before or location
-    # Keep logged documents in the order of their keys.
+    # Find the values of logged documents, in the order of their keys.
+    values = {}
+    for (column, rows), keys_of_rows in zip(judged.items(), keys, strict=True):
+        documents, mean, several = _graded(keys_of_rows, rows.values)
+        at = np.minimum(np.searchsorted(documents, logged), documents.size - 1)
+        values[column] = np.where(documents[at] == logged, mean[at], np.nan)
+        if column != CHANCE:
+            rows.problems["disagreeing"] = several.size, place_of([rows], several)
+            for problem, (count, location) in rows.problems.items():
+                before, location_before = problems.get(problem, (0, ""))
+                problems[problem] = before + count, location_before or location
     kept = is_judged[first]
     if unjudged == "zero":
         kept |= np.isin(logged // len(names), of_judged // len(names))
-    key = logged[kept]
-    values = {column: _values_at(key, *graded[column][:2]) for column in judged}
-    if unjudged == "zero":
         values["label"] = np.nan_to_num(values["label"])
     if CHANCE in values:  # what people judged before was not left to chance
         chance = np.nan_to_num(values[CHANCE], nan=1.0)
         values[CHANCE] = np.where(np.isnan(values["label"]), np.nan, chance)
-    pa = arrow()
+    pa, key = arrow(), logged[kept]
     columns = {
         "qid": pa.array(qids).take(pa.array(key // len(names))),
         "doc_id": pa.array(names).take(pa.array(key % len(names))),
-        **{column: _as_grades(values[column]) for column in judged},
+        **{column: _as_grades(values[column][kept]) for column in judged},
     }
     return _with_features(columns, logs, first[kept]), problems
 
@@ -246,12 +243,6 @@ def _with_features(columns: dict[str, Any], logs: Sequence[DocumentRows], rows: 
             raise FileFormatError(reason, file=logs[0].file)
     table = table.take(pa.array(rows))
     return pa.table(columns | dict(zip(table.column_names, table.columns, strict=True)))
-
-
-def _values_at(key: Int64Array, documents: Int64Array, values: Float64Array) -> Float64Array:
-    """Return the value of each document, or NaN without one."""
-    at = np.minimum(np.searchsorted(documents, key), documents.size - 1)
-    return np.where(documents[at] == key, values[at], np.nan)
 
 
 def _as_grades(values: Float64Array) -> Any:

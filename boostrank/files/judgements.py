@@ -226,9 +226,9 @@ def read_rows(
         spec, first = format_of(source), first_text(path)
         if is_json(first):
             _add_json(rows, json_of(rows.file, first, once=True))
-        elif spec.is_table and not _is_list(first, rows.what):
+        elif spec.is_table and not _is_list(first, what):
             _add_table(rows, roles or {}, missing_tokens)
-        elif not _has_values(first, rows.what) and (kind := foreign_kind(first[:_BEGINNING])):
+        elif not _has_values(first, what) and (kind := foreign_kind(first[:_BEGINNING])):
             raise FileFormatError(f"the file has no {kind_of_rows}: it is {kind}", file=rows.file)
         else:
             _add_list(rows)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import filecmp
 import os
 import shlex
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -139,8 +140,8 @@ def weighted(path: str, weights: Float64Array, queries: QueryIndex) -> QueryInde
         raise FileFormatError(str(error), file=path) from None
 
 
-def _lines(path: str) -> list[tuple[int, str]]:
+def _lines(path: str) -> Iterable[tuple[int, str]]:
     """Return the number and the text of each line, without blank lines at the end of the file."""
     text = read_text(path, errors="backslashreplace").rstrip()
     lines = text.split("\n") if text else []
-    return [(number, line.strip()) for number, line in enumerate(lines, start=1)]
+    return enumerate(map(str.strip, lines), 1)

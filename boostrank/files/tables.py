@@ -322,7 +322,8 @@ class TableSource(Source):
             raise FileFormatError(f"{words}: {options}", file=file, line=line)
         self.text = {name: line for name in names} | self.text
         with_coded = replace(columns, coded=columns.coded | text.keys())
-        self.columns = with_coded if self.columns is columns else self.columns
+        if self.columns is columns:
+            self.columns = with_coded
         return with_coded
 
     def text_words(self, rows: int) -> tuple[str, str]:
@@ -359,7 +360,7 @@ class TableSource(Source):
         labels = rows.get(columns.label, np.zeros(lines.size)) + 0.0  # -0 becomes 0
         block = Block.from_rows(labels, features, rows.get(columns.qid), lines)
         block.weights, block.document_names = rows.get(columns.weight), rows.get(columns.id)
-        block.others = {columns.header[at]: rows[at] for at in columns.others if at in rows}
+        block.others = {columns.header[at]: rows[at] for at in columns.others}
         block.categories = categories
         coarse = compress(columns.places, map(is_coarse, values))
         block.coarse = tuple(columns.header[at] for at in coarse)
