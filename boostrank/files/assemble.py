@@ -280,7 +280,7 @@ def place_in(places: PlacesRecord, line: int) -> tuple[str, int]:
 class Assembler(Totals):
     """Builder that assembles a data set from blocks, with the features in memory or in a store."""
 
-    def __init__(self, source: Source, store: Any = None) -> None:
+    def __init__(self, source: Source, store: Any) -> None:
         super().__init__(source.reading, source)
         self.store = store
         self.blocks: list[Any] = []
@@ -376,9 +376,9 @@ class Assembler(Totals):
             return sparse_matrix(self.blocks, base, columns)
         return dense_matrix(self.blocks, base, columns, threads)
 
-    def _check_regroup(self, before: float = np.inf) -> tuple[Array, Int64Array, Int64Array]:
-        """Return the ids, the runs and the first run of each run's query. Refuse ids that
-        reappear."""
+    def _check_regroup(self, before: float = np.inf) -> tuple[Array, ...]:
+        """Return the ids, the runs, the first run of each run's query, and the runs that are not
+        the first of their query. Refuse ids that reappear."""
         runs = np.concatenate(self._runs)
         ids = runs[:, slots.RUN_ID]
         if self.names:  # not all ids are canonical integers
@@ -401,7 +401,7 @@ class Assembler(Totals):
                     file=file,
                     line=line,
                 )
-        return ids, runs, begins
+        return ids, runs, begins, again
 
     def _weights(self) -> tuple[str | None, Float64Array]:
         """Return the source of the weights, and one weight per query or row. All files must have
@@ -465,13 +465,13 @@ class Assembler(Totals):
 
     def _ids(self) -> tuple[Array, Int64Array, Int64Array | None]:
         """Return the id and size of each query, and the order that brings its rows together."""
-        ids, runs, begins = self._check_regroup()
+        ids, runs, begins, again = self._check_regroup()
         sizes = np.diff(runs[:, slots.RUN_ROW], append=self.n_rows)
         for part, rows, queries in self.spans():
             if part.sizes_file is not None and rows:
                 side_files.check_sizes(part.sizes_file, sizes[queries], part.name)
         # Bring scattered rows together.
-        order, again = None, np.flatnonzero(begins != np.arange(begins.size))
+        order = None
         if again.size and self.store is not None:
             raise DataError(
                 f"{self.name}: some queries have scattered rows, and rows on disk cannot be "

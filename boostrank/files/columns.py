@@ -100,13 +100,13 @@ def choose_columns(
         raise FileFormatError(str(error), file=file, line=header_lines) from None
 
 
-def _picked(header: Header, pick: tuple[Sequence[str], Sequence[str]]) -> Columns:
+def _picked(header: Header, pick: Sequence[Sequence[str]]) -> Columns:
     """Return the columns that the caller names."""
     for name in (*pick[0], *pick[1]):
         _check_there(name, header)
-        if list(header).count(name) > 1:
+        if header.count(name) > 1:
             raise DataError(f"several columns are called {name!r}")
-    numbers, texts = [tuple(map(list(header).index, names)) for names in pick]
+    numbers, texts = [tuple(map(header.index, names)) for names in pick]
     return Columns(tuple(header), (), (), others=numbers, texts=texts)
 
 
@@ -118,7 +118,7 @@ def _with_queries(header: Header, options: Reading, in_order: bool) -> Columns:
     if qid is None:
         raise _without("qid", header)
     names = tuple(header) if in_order else tuple(sorted(header))
-    return Columns(tuple(header), names, (), qid=list(header).index(qid), how={"qid": qid})
+    return Columns(tuple(header), names, (), qid=header.index(qid), how={"qid": qid})
 
 
 def _without(role: str, header: Header) -> DataError:

@@ -7,6 +7,7 @@ import shlex
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +24,6 @@ from boostrank.files.json_judgements import is_json, json_of
 from boostrank.files.judgements import (
     DocumentRows,
     Problems,
-    Roles,
     choose,
     first_text,
     place_of,
@@ -110,22 +110,21 @@ def join(
         DataError: no document occurs in both, or a grade, a name or a document without a judgement
             is refused.
     """
-    options = {"label": label, "qid": qid, "id": id}
-    roles = {role: name for role, name in options.items() if name is not None}
+    reading = Reading(label=label, qid=qid, id=id, missing_tokens=missing_tokens)
     paths = list(map(str, expand(features)))
     _check_arguments(output, unjudged, [judgements, machine, *paths])
     # Read the judgements, the chances of documents, and the logs.
-    judged = {"label": _judgements(judgements, roles, missing_tokens)}
+    judged = {"label": _judgements(judgements, reading)}
     if machine is not None:
-        judged[MACHINE] = _judgements(machine, roles, missing_tokens)
+        judged[MACHINE] = _judgements(machine, reading)
     if chances is None and judged["label"].columns and CHANCE in header_of(judgements):
         chances = judgements
     if chances is not None:
-        judged[CHANCE] = _read_chances(chances, roles, missing_tokens)
-    logs = [_read_features(path, roles, missing_tokens) for path in paths]
+        judged[CHANCE] = _read_chances(chances, reading)
+    logs = [_read_features(path, reading) for path in paths]
     parts = [*judged.values(), *logs]
     used = {column for rows in parts for column in rows.columns.values()}
-    for role, name in roles.items():
+    for role, name in reading.roles.items():
         if name not in used:
             raise FileFormatError(f"no column is called {name!r} (--{role})", file=judgements)
     _name_queries(parts[0], parts[1:])
@@ -165,9 +164,9 @@ def _check_arguments(output: str, unjudged: str, paths: Sequence[str | None]) ->
             )
 
 
-def _read_chances(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
+def _read_chances(path: str, reading: Reading) -> DocumentRows:
     """Read the chance of each document, which `data choose` recorded."""
-    rows = _judgements(path, {**roles, "label": CHANCE}, missing_tokens)
+    rows = _judgements(path, replace(reading, label=CHANCE))
     unfit = first_true(~((rows.values > 0.0) & (rows.values <= 1.0)))
     if unfit is not None:
         raise rows.refuse(unfit, f"the chance of {rows.phrase(unfit)} is not in (0, 1]")
@@ -265,17 +264,14 @@ def _name_queries(judged: DocumentRows, others: Iterable[DocumentRows]) -> None:
 
 
 def grades_by_name(
-    source: Any,
-    data: RankingDataset,
-    roles: Roles | None = None,
-    missing_tokens: Sequence[str] = (),
+    source: Any, data: RankingDataset, reading: Reading | None = None
 ) -> Float64Array:
     """Return the grade of each document in judgements, by the names of its query and document.
 
     Args:
         source: judgements in a form of `boostrank.files.judgements`. As in `join`, several grades
             are averaged, and negative grades of qrels are 0.
-        roles, missing_tokens: see `boostrank.files.judgements.read_rows`.
+        reading: see `boostrank.files.judgements.read_rows`.
 
     Returns:
         float64[N] in input order, NaN without a grade.
@@ -288,7 +284,7 @@ def grades_by_name(
             "the data name no documents, which judgements belong to: pass --id COLUMN (in Python,"
             " id= or keep_names=True)"
         )
-    judged = read_rows(source, roles, missing_tokens=missing_tokens)
+    judged = read_rows(source, reading)
     judged.values[judged.negative] = 0.0
     columns = data.queries.row_ids(), data.document_names
     qids, names = [list(map(str, data.in_input_order(np.asarray(c, object)))) for c in columns]
@@ -352,16 +348,17 @@ def _graded(keys: Int64Array, grades: Float64Array) -> tuple[Int64Array, Float64
     """Return the distinct keys, their mean grades, and the first row of each key that has several
     grades."""
     order = np.lexsort((grades, keys))
+    grades = grades[order]
     distinct, start, count = np.unique(keys[order], return_index=True, return_counts=True)
-    low, high = grades[order][start], grades[order][start + count - 1]
-    mean = np.where(low == high, low, np.add.reduceat(grades[order], start) / count)
-    first = np.unique(keys, return_index=True)[1]
+    low, high = grades[start], grades[start + count - 1]
+    mean = np.where(low == high, low, np.add.reduceat(grades, start) / count)
+    first = np.minimum.reduceat(order, start)
     return distinct, mean, np.sort(first[low != high])
 
 
-def _judgements(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
+def _judgements(path: str, reading: Reading) -> DocumentRows:
     """Read judgements, and return the rows that have a grade."""
-    rows = read_rows(path, roles, missing_tokens=missing_tokens)
+    rows = read_rows(path, reading)
     grades = rows.values
     rows.problems["negative"] = len(rows.negative), place_of([rows], rows.negative)
     grades[rows.negative] = 0.0
@@ -378,12 +375,12 @@ def _judgements(path: str, roles: Roles, missing_tokens: Sequence[str]) -> Docum
     return rows
 
 
-def _of_table(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
+def _of_table(path: str, reading: Reading) -> DocumentRows:
     """Read all columns from a table with features."""
     rows, header = DocumentRows(path, "feature"), header_of(path)
-    choose(rows, header, roles)
+    choose(rows, header, reading.roles)
     pa, used, parts = arrow(), rows.columns.values(), []
-    for batch in batches(path, texts=header, missing_tokens=missing_tokens):
+    for batch in batches(path, texts=header, missing_tokens=reading.missing_tokens):
         rows.add_names(batch, required=True)
         columns = {name: batch.sound(i) for i, name in enumerate(header) if name not in used}
         parts.append(pa.table(columns))
@@ -414,11 +411,11 @@ def _typed(rows: DocumentRows, name: str) -> Any:
     raise rows.refuse(odd[0], f"value {word!r} of column {name!r} is not a number{reason}")
 
 
-def _read_features(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
+def _read_features(path: str, reading: Reading) -> DocumentRows:
     """Read logged features."""
     head = first_text(path)
     if not is_json(head):
-        return _of_table(path, roles, missing_tokens)
+        return _of_table(path, reading)
     # Columns grow as features turn up; documents without them have missing values.
     rows = DocumentRows(path)
     columns: dict[str, array[float]] = {}

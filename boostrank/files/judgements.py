@@ -33,7 +33,7 @@ from boostrank.files.blocks import Fault
 from boostrank.files.chunks import first_line, lines_of, quote_token
 from boostrank.files.json_judgements import entries_of, is_json, json_of
 from boostrank.files.names import name_in, words_in
-from boostrank.files.source import format_of, size_of
+from boostrank.files.source import Reading, format_of, size_of
 from boostrank.files.tables import Batch, batches, header_of, query_name
 
 NAMES: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -165,13 +165,13 @@ def place_of(parts: Sequence[DocumentRows], numbers: Sequence[int] | Int64Array)
     return ""
 
 
-def values_by_query(source: Any, roles: Roles | None = None, *, run: bool = False) -> Values:
+def values_by_query(source: Any, roles: Any = None, *, run: bool = False) -> Values:
     """Return the grade (or the score in a run) of each document by query. Documents without a grade
     are left out.
 
     Args:
         source: a path, a data frame, or a mapping such as {"q1": {"d1": 2}}.
-        roles: see `read_rows`.
+        roles: names of the columns `label`, `qid` and `id` in tables.
 
     Raises:
         FileFormatError: the source cannot be read, or lists a document twice. The message has the
@@ -179,7 +179,7 @@ def values_by_query(source: Any, roles: Roles | None = None, *, run: bool = Fals
     """
     if isinstance(source, Values):
         return source
-    rows, values = read_rows(source, roles, run=run), Values()
+    rows, values = read_rows(source, Reading(**(roles or {})), run=run), Values()
     for row, (qid, name, value) in enumerate(
         zip(rows.qids, rows.names, rows.values.tolist(), strict=True)
     ):
@@ -198,19 +198,12 @@ def values_by_query(source: Any, roles: Roles | None = None, *, run: bool = Fals
     return values
 
 
-def read_rows(
-    source: Any,
-    roles: Roles | None = None,
-    *,
-    run: bool = False,
-    missing_tokens: Sequence[str] = (),
-) -> DocumentRows:
+def read_rows(source: Any, reading: Reading | None = None, *, run: bool = False) -> DocumentRows:
     """Read judgements, or a run, in any form.
 
     Args:
         source: see `values_by_query`.
-        roles: names of the columns `label`, `qid` and `id` in tables.
-        missing_tokens: words for a missing value in tables.
+        reading: options for tables, of which `label`, `qid`, `id` and `missing_tokens` are used.
 
     Raises:
         FileFormatError: the source cannot be read, or a score is missing. The message has the line.
@@ -227,7 +220,7 @@ def read_rows(
         if is_json(first):
             _add_json(rows, json_of(rows.file, first, once=True))
         elif spec.is_table and not _is_list(first, what):
-            _add_table(rows, roles or {}, missing_tokens)
+            _add_table(rows, reading or Reading())
         elif not _has_values(first, what) and (kind := foreign_kind(first[:_BEGINNING])):
             raise FileFormatError(f"the file has no {kind_of_rows}: it is {kind}", file=rows.file)
         else:
@@ -250,7 +243,7 @@ def read_rows(
 def _cells(line: bytes) -> list[str]:
     """Split a line at tabs, or else at blanks."""
     text = line.decode("utf-8", "backslashreplace")
-    cells = [cell.strip() for cell in text.split("\t")] if "\t" in text else []
+    cells = list(map(str.strip, text.split("\t")))
     return cells if len(cells) > 2 and all(cells) else text.split()
 
 
@@ -374,8 +367,6 @@ def first_text(path: str) -> bytes:
 
 def as_name(value: Any) -> str:
     """Return a query id or a document name as text, which is empty if it is missing."""
-    if isinstance(value, str):
-        return value
     if value is None or value != value:
         return ""
     if isinstance(value, float) and value.is_integer():
@@ -426,11 +417,11 @@ def choose(rows: DocumentRows, header: Sequence[str], roles: Roles) -> None:
     rows.columns = columns
 
 
-def _add_table(rows: DocumentRows, roles: Roles, missing_tokens: Sequence[str]) -> None:
+def _add_table(rows: DocumentRows, reading: Reading) -> None:
     """Add the rows of a table with names of columns."""
-    choose(rows, header_of(rows.file), roles)
+    choose(rows, header_of(rows.file), reading.roles)
     columns = tuple(rows.columns.values())
-    for batch in batches(rows.file, texts=columns, missing_tokens=missing_tokens):
+    for batch in batches(rows.file, texts=columns, missing_tokens=reading.missing_tokens):
         rows.add_names(batch)
         for word in batch.text(columns[-1]).to_pylist():
             rows.add_value(word)

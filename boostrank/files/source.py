@@ -371,7 +371,7 @@ def expand(source: AnySource) -> list[OneSource]:
     if not sources:
         raise ParameterError("no file is given; pass at least one")
     seen = set()
-    for path in (item for item in sources if isinstance(item, str)):
+    for path in filter(None, map(path_of, sources)):
         real = os.path.realpath(path)
         if real in seen:
             raise ParameterError(f"{path} is given twice in one data set")

@@ -556,8 +556,7 @@ def whole_numbers(
 ) -> Int64Array:
     """Return numbers as int64[n]. Rows that are not kept are not checked and become `low`. See
     `Batch.whole_column`."""
-    with np.errstate(invalid="ignore"):
-        good = (values >= low) & (values <= high) & (values == np.floor(values))
+    good = (values >= low) & (values <= high) & (values == np.floor(values))
     bad = first_true(~good & kept)
     if bad is not None:
         value = "missing" if np.isnan(values[bad]) else f"{values[bad]:.17g}"
