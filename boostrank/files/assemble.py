@@ -3,7 +3,7 @@ without keeping them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -72,7 +72,6 @@ class Totals:
         self.n_lines = self.n_rows = self.n_queries = self.descending_line = 0
         self.names: dict[int, bytes] = {}
         self.first_bad: FileFormatError | None = None
-        self.warnings: list[str] = []
         self._file: File | None = None
         self._last: object = None  # id of the query that the next rows may continue
 
@@ -197,11 +196,11 @@ class Totals:
         return list(zip(self.parts, ranges, slices, strict=True))
 
     def warn(self, words: str, name: str = "") -> None:
-        """Add a warning."""
-        self.warnings.append(f"{name or self.name}: {words}")
+        """Warn about the data set, or one of its files."""
+        warn_user(f"{name or self.name}: {words}")
 
     def warn_or_refuse(self, words: str) -> None:
-        """Add a warning, or raise FileFormatError if the options are strict."""
+        """Warn, or raise FileFormatError if the options are strict."""
         if self.reading.strict:
             raise FileFormatError(words, file=self.name)
         self.warn(words)
@@ -209,9 +208,6 @@ class Totals:
     def check_rows(self) -> None:
         """Refuse data without rows, or with too many unreadable rows."""
         bad, share = int(self.counts[slots.BAD_ROWS]), self.reading.max_bad_share
-        for part, rows, _ in self.spans():
-            if not rows:
-                self.warn(NO_ROWS, part.name)
         if bad > share * (self.n_rows + bad):
             raise FileFormatError(
                 f"{bad:,} of {self.n_rows + bad:,} rows cannot be read, more than "
@@ -220,13 +216,16 @@ class Totals:
             )
         if self.n_rows == 0:
             raise FileFormatError(NO_ROWS, file=self.name)
+        for part, rows, _ in self.spans():
+            if not rows:
+                self.warn(NO_ROWS, part.name)
         if bad:
             self.warn(f"{bad:,} of {self.n_rows + bad:,} rows skipped; the first: {self.first_bad}")
         for words in self.source.warnings:
             self.warn_or_refuse(words)
 
     def describe(self, in_columns: str = "") -> None:
-        """Add warnings about values and lines, where `in_columns` describes the columns with
+        """Warn about values and lines, where `in_columns` describes the columns with
         missing values."""
         if self.from_one:
             self.warn_or_refuse(self.from_one_words())
@@ -307,7 +306,7 @@ class Assembler(Totals):
             self.blocks.append(block)
 
     def finish(self, threads: int) -> RankingDataset:
-        """Return the data set, and add its warnings to `warnings`."""
+        """Return the data set."""
         reading, source = self.reading, self.source
         self.check_rows()
         if self._coarse:
@@ -332,11 +331,19 @@ class Assembler(Totals):
             for name in blocks[0].others
         }
         features = in_order(self._features(base, len(names), threads))
-        labelled = names if space.index_base is None else default_feature_names(len(names), base)
-        missing = ""
+        # Name the features with the most missing values.
+        in_columns = ""
         if self.counts[slots.MISSING] and not source.blanks:
-            missing = _where_missing(missing_in(features), labelled)
-        self.describe(missing)
+            labelled = names
+            if space.index_base is not None:
+                labelled = default_feature_names(len(names), base)
+            counts = missing_in(features)
+            fullest = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+            listed = [f"{counts[c]:,} in {labelled[c]}" for c in fullest[:_SHOWN_COLUMNS]]
+            if fullest.size > _SHOWN_COLUMNS:
+                listed.append(f"and in {fullest.size - _SHOWN_COLUMNS} more features")
+            in_columns = f": {', '.join(listed)}"
+        self.describe(in_columns)
         if weights_file is not None:
             queries = side_files.weighted(weights_file, in_order(weights), queries)
         unlabelled = int(np.isnan(labels).sum())
@@ -495,14 +502,6 @@ class Assembler(Totals):
         return ids, sizes, order
 
 
-def _where_missing(counts: Int64Array, names: Sequence[str]) -> str:
-    """Format the largest counts, as in `: 12 in a, 3 in b`."""
-    fullest = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
-    more = fullest.size - _SHOWN_COLUMNS
-    listed = ", ".join(f"{counts[c]:,} in {names[c]}" for c in fullest[:_SHOWN_COLUMNS])
-    return f": {listed}" + (f", and in {more} more features" if more > 0 else "")
-
-
 def read_files(
     source: AnySource,
     *,
@@ -529,10 +528,7 @@ def read_files(
             assembler.add(file, block)
             if progress is not None:
                 progress(opened.done, opened.total)
-        data = assembler.finish(workers)
-    for words in assembler.warnings:
-        warn_user(words)
-    return data
+        return assembler.finish(workers)
 
 
 class Named(NamedTuple):
@@ -606,8 +602,6 @@ def pieces_of_files(
             _check_width(totals, base, like.n_features)
             totals.describe()
     opened.warn_of_categories("the model")
-    for words in totals.warnings:
-        warn_user(words)
 
 
 def _check_width(totals: Totals, base: int, width: int) -> None:

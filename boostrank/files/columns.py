@@ -93,6 +93,7 @@ def choose_columns(
     try:
         if reading.pick is not None:
             return _picked(header, reading.pick)
+        _check_header(header)
         if reading.whole:
             return _with_queries(header, reading, header_lines > 0)
         return _choose(header, reading, has_sizes, declared, metadata)
@@ -113,7 +114,6 @@ def _picked(header: Header, pick: Sequence[Sequence[str]]) -> Columns:
 def _with_queries(header: Header, options: Reading, in_order: bool) -> Columns:
     """Return the query id column. The next file must have the same `names`, and in the same order
     if `in_order`."""
-    _check_header(header)
     qid = column_of("qid", header, options)
     if qid is None:
         raise _without("qid", header)
@@ -138,7 +138,6 @@ def _choose(
     metadata: Any,
 ) -> Columns:
     """Choose the columns of a table that trains a model, or that it ranks."""
-    _check_header(header)
     chosen = {role: column_of(role, header, options) for role in DEFAULTS}
     roles = {role: name for role, name in chosen.items() if name is not None}
     dropped = _dropped(header, roles, options, has_sizes)
@@ -154,9 +153,15 @@ def _choose(
     # Warn about columns that might be meant as features, or not.
     if options.space is None:
         warnings = list(_doubts(names, ids, index, roles, options))
-    others: Sequence[str] = ()
+    # Read the columns of the gain that are not features, too.
+    others = []
     if options.gain is not None and not options.rows_alone:
-        others = _in_gain(options.gain, header, order, roles)
+        expression, qid = GainExpression.parse(options.gain), roles.get("qid")
+        others = [name for name in expression.columns if name != LABEL and name not in order]
+        for name in others:
+            if name not in header or name == qid:
+                usable = [column for column in header if column not in (qid, roles.get("label"))]
+                raise DataError(unknown_column(name, expression, usable))
     coded = _coded(header, names, order, declared, options)
     position_of = {name: position for position, name in enumerate(header)}.__getitem__
     # Prediction reads queries only to name them.
@@ -265,19 +270,6 @@ def _coded(
                 " numbers"
             )
     return trained
-
-
-def _in_gain(
-    gain: str, header: Header, features: Collection[str], roles: dict[str, str]
-) -> list[str]:
-    """Return the columns that a gain uses but that are not features."""
-    expression, qid = GainExpression.parse(gain), roles.get("qid")
-    columns = [name for name in expression.columns if name != LABEL and name not in features]
-    for name in columns:
-        if name not in header or name == qid:
-            usable = [column for column in header if column not in (qid, roles.get("label"))]
-            raise DataError(unknown_column(name, expression, usable))
-    return columns
 
 
 def _check_header(header: Header) -> None:

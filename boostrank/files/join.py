@@ -120,7 +120,10 @@ def join(
     if chances is None and judged["label"].columns and CHANCE in header_of(judgements):
         chances = judgements
     if chances is not None:
-        judged[CHANCE] = _read_chances(chances, reading)
+        rows = judged[CHANCE] = _judgements(chances, replace(reading, label=CHANCE))
+        unfit = first_true(~((rows.values > 0.0) & (rows.values <= 1.0)))
+        if unfit is not None:
+            raise rows.refuse(unfit, f"the chance of {rows.phrase(unfit)} is not in (0, 1]")
     logs = [_read_features(path, reading) for path in paths]
     parts = [*judged.values(), *logs]
     used = {column for rows in parts for column in rows.columns.values()}
@@ -162,15 +165,6 @@ def _check_arguments(output: str, unjudged: str, paths: Sequence[str | None]) ->
             raise ParameterError(
                 f"{path}: a pipe can be read only once, but join reads files twice; pass a file"
             )
-
-
-def _read_chances(path: str, reading: Reading) -> DocumentRows:
-    """Read the chance of each document, which `data choose` recorded."""
-    rows = _judgements(path, replace(reading, label=CHANCE))
-    unfit = first_true(~((rows.values > 0.0) & (rows.values <= 1.0)))
-    if unfit is not None:
-        raise rows.refuse(unfit, f"the chance of {rows.phrase(unfit)} is not in (0, 1]")
-    return rows
 
 
 def _match(
@@ -505,5 +499,5 @@ def documents_in_log(
         entries = chain.from_iterable(logs)
         yield query, name, [(entry["name"], entry.get("value")) for entry in entries]
     else:
-        keys = {*_QUERY_KEYS, *_DOCUMENT_KEYS}
+        keys = *_QUERY_KEYS, *_DOCUMENT_KEYS
         yield query, name, [(key, item) for key, item in value.items() if key not in keys]

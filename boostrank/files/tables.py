@@ -414,37 +414,34 @@ class TableSource(Source):
     def in_order(self, block: Block) -> None:
         """Replace the categories in the rows by codes, which all blocks share."""
         for j, values in block.categories.items():
+            name, trained = self.columns.names[j], self.reading.trained_categories
+            if j not in self.codings and trained is not None:
+                self.codings[j] = Coding(name, trained[name])
             if j not in self.codings:
-                self.codings[j] = self._coding_of(self.columns.names[j], len(values))
+                ordered = name in self.ordered and name not in (self.reading.categorical or ())
+                if ordered and self.ordered[name] not in (None, len(values)):
+                    ordered = False
+                    self.warnings.append(
+                        f"column {name!r}: the file lacks the order of its categories; they are"
+                        " treated as unordered"
+                    )
+                self.codings[j] = Coding(name, ordered=ordered)
             assert block.dense is not None
             local = np.nan_to_num(block.dense[:, j], nan=-1).astype(np.int64)
             block.dense[:, j] = self.codings[j].codes(local, values)
         block.categories = {}
-
-    def _coding_of(self, name: str, n_values: int) -> Coding:
-        """Return the coding of a column: that of the training data, or else a new one."""
-        if self.reading.trained_categories is not None:
-            return Coding(name, self.reading.trained_categories[name])
-        ordered = name in self.ordered and name not in (self.reading.categorical or ())
-        if ordered and self.ordered[name] not in (None, n_values):
-            ordered = False
-            self.warnings.append(
-                f"column {name!r}: the file lacks the order of its categories; they are"
-                " treated as unordered"
-            )
-        return Coding(name, ordered=ordered)
 
     def _check_infinities(
         self, features: Float32Array, values: Sequence[Array], batch: Batch, faults: list[Fault]
     ) -> int:
         """Treat infinite values according to the options, add faults, and return the number of
         accepted values."""
-        at, inf = np.nonzero(np.isinf(features)), self.reading.inf
+        infinite, inf = np.isinf(features), self.reading.inf
         if inf != "keep":
-            features[at] = np.nan
+            features[infinite] = np.nan
         if inf != "stop":
-            return at[0].size
-        for row, j in np.transpose(at).tolist():
+            return np.count_nonzero(infinite)
+        for row, j in np.argwhere(infinite).tolist():
             name, value = batch.columns.header[batch.columns.places[j]], float(values[j][row])
             words = BEYOND_FLOAT32
             if np.isinf(value):
