@@ -187,13 +187,12 @@ class Totals:
             return f"{file}:{line}" if line else file
         return f"line {line}" if line else file.removeprefix(f"{self.name}: ")
 
-    def spans(self) -> list[tuple[Part, range, slice]]:
+    def spans(self) -> list[tuple[Part, range, range]]:
         """Return each file with its rows and queries."""
         rows = [*(part.rows for part in self.parts), self.n_rows]
         queries = [*(part.queries for part in self.parts), self.n_queries]
-        ranges = starmap(range, pairwise(rows))
-        slices = starmap(slice, pairwise(queries))
-        return list(zip(self.parts, ranges, slices, strict=True))
+        ranges = [starmap(range, pairwise(starts)) for starts in (rows, queries)]
+        return list(zip(self.parts, *ranges, strict=True))
 
     def warn(self, words: str, name: str = "") -> None:
         """Warn about the data set, or one of its files."""
@@ -433,7 +432,7 @@ class Assembler(Totals):
                     "has no weight file, but other files of the data set have one", file=part.name
                 )
             weights.append(side_files.read_weights(part.weights_file, len(rows)))
-            counts = len(rows), queries.stop - queries.start
+            counts = len(rows), len(queries)
             if len(parts) > 1 and self.n_queries and weights[-1].size not in counts:
                 raise FileFormatError(
                     f"{weights[-1].size:,} weights for {counts[1]:,} queries and {counts[0]:,} "

@@ -363,7 +363,11 @@ def _judgements(path: str, reading: Reading) -> DocumentRows:
         )
     unrated = np.flatnonzero(np.isnan(grades))
     rows.problems["unrated"] = unrated.size, place_of([rows], unrated)
-    rows.take(np.flatnonzero(~np.isnan(grades)))
+    rated = np.flatnonzero(~np.isnan(grades))
+    rows.qids = [rows.qids[i] for i in rated]
+    rows.names = [rows.names[i] for i in rated]
+    rows.lines = [rows.lines[i] for i in rated]
+    rows.values = grades[rated]
     if not rows.qids:
         raise FileFormatError("the file has no judgements", file=path)
     return rows

@@ -138,13 +138,6 @@ class DocumentRows:
             names += map(query_name, added) if role == "qid" else added
         self.lines += (batch.lines + batch.first).tolist()
 
-    def take(self, rows: Int64Array) -> None:
-        """Keep some of the rows, which have values."""
-        self.qids = [self.qids[i] for i in rows]
-        self.names = [self.names[i] for i in rows]
-        self.lines = [self.lines[i] for i in rows]
-        self.values = self.values[rows]
-
     def phrase(self, row: int) -> str:
         """Return the document of a row, for messages."""
         return f"document {self.names[row]!r} of query {self.qids[row]!r}"

@@ -29,8 +29,17 @@ from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array, 
 from boostrank.data.categories import Categories, Coding, is_coarse
 from boostrank.data.feature_space import FeatureSpace
 from boostrank.data.frames import read_codes
-from boostrank.files import blocks as slots
-from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, zeroed
+from boostrank.files.blocks import (
+    BAD_KEPT,
+    BAD_ROWS,
+    BEYOND_FLOAT32,
+    BLANK_LINES,
+    INFINITIES,
+    LINES,
+    Block,
+    Fault,
+    zeroed,
+)
 from boostrank.files.chunks import first_line
 from boostrank.files.columns import Columns, choose_columns
 from boostrank.files.side_files import GROUP_SUFFIXES, find_sidecar
@@ -85,11 +94,6 @@ class Batch:
     first: int = 0
     by_row: bool = False
 
-    @property
-    def columns(self) -> Columns:
-        """The columns of the file."""
-        return self.file.columns
-
     def __len__(self) -> int:
         return int(self.lines.size)
 
@@ -104,7 +108,7 @@ class Batch:
     def refuse_column(self, position: int, reason: str) -> FileFormatError:
         """Return the error about a column."""
         return FileFormatError(
-            f"column {self.columns.header[position]!r} {reason}", file=self.file.name
+            f"column {self.file.columns.header[position]!r} {reason}", file=self.file.name
         )
 
     # Columns by name
@@ -148,7 +152,8 @@ class Batch:
         return np.asarray(codes // len(_NO), np.int64)
 
     def _place(self, name: str) -> int:
-        return self.columns.header.index(name)
+        position: int = self.file.columns.header.index(name)
+        return position
 
     # Columns by position
 
@@ -194,8 +199,8 @@ class Batch:
         if pa.types.is_boolean(array.type):
             array = array.cast("int64")
         absent = (
-            f"query id in column {self.columns.header[position]!r} is missing or fractional; ids"
-            " must be integers or text"
+            f"query id in column {self.file.columns.header[position]!r} is missing or fractional;"
+            " ids must be integers or text"
         )
         is_float = pa.types.is_floating(array.type)
         if is_float or (pa.types.is_integer(array.type) and array.type != pa.uint64()):
@@ -337,7 +342,7 @@ class TableSource(Source):
         """Convert the columns of a chunk to features, labels, query ids and weights."""
         chunk = load()
         batch = self.batch(file, chunk)
-        columns, faults, values, categories = batch.columns, list(batch.faults), [], {}
+        columns, faults, values, categories = file.columns, list(batch.faults), [], {}
         for j, position in enumerate(columns.places):
             if position in columns.coded:
                 codes, categories[j] = batch.codes(position)
@@ -370,10 +375,10 @@ class TableSource(Source):
         if self.reading.pick is not None:
             block.result = batch
         # Count the rows and lines, and describe the first rows with faults.
-        block.counts[slots.BAD_ROWS], block.counts[slots.INFINITIES] = len(bad), infinite
-        block.counts[slots.LINES] = batch.n_lines
-        block.counts[slots.BLANK_LINES] = batch.n_lines - lines.size - len(bad)
-        block.bad = sorted(bad.values(), key=lambda fault: fault.line)[: slots.BAD_KEPT]
+        block.counts[BAD_ROWS], block.counts[INFINITIES] = len(bad), infinite
+        block.counts[LINES] = batch.n_lines
+        block.counts[BLANK_LINES] = batch.n_lines - lines.size - len(bad)
+        block.bad = sorted(bad.values(), key=lambda fault: fault.line)[:BAD_KEPT]
         for fault in stand_ins:
             block.stand_ins.setdefault(fault.stand_in, (fault.line, fault.column))
         block.stand_in_rows = len({fault.line for fault in stand_ins} - bad.keys())
@@ -385,7 +390,7 @@ class TableSource(Source):
 
     def _read_roles(self, batch: Batch, faults: list[Fault]) -> dict[int | None, Array]:
         """Return the columns other than features by position. Add faults for missing values."""
-        columns, reading = batch.columns, self.reading
+        columns, reading = batch.file.columns, self.reading
         rows: dict[int | None, Array] = {}
         for position in set(columns.needed()[0]).difference(columns.places):
             rows[position] = np.asarray(batch.numbers(position), np.float64)
@@ -442,7 +447,8 @@ class TableSource(Source):
         if inf != "stop":
             return np.count_nonzero(infinite)
         for row, j in np.argwhere(infinite).tolist():
-            name, value = batch.columns.header[batch.columns.places[j]], float(values[j][row])
+            columns, value = batch.file.columns, float(values[j][row])
+            name = columns.header[columns.places[j]]
             words = BEYOND_FLOAT32
             if np.isinf(value):
                 words = "is infinite; use --inf keep or --inf missing"
