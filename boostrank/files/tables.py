@@ -151,9 +151,8 @@ class Batch:
             raise self.refuse(bad, f"{name} is {value[:40]}, and must be 0 or 1 (or false, true)")
         return np.asarray(codes // len(_NO), np.int64)
 
-    def _place(self, name: str) -> int:
-        position: int = self.file.columns.header.index(name)
-        return position
+    def _place(self, name: str) -> Any:
+        return self.file.columns.header.index(name)
 
     # Columns by position
 
@@ -285,7 +284,8 @@ class TableSource(Source):
     def choose(
         self,
         header: Sequence[str],
-        file: File,
+        name: str,
+        path: str | None,
         declared: Collection[str] = (),
         metadata: Any = None,
     ) -> Columns:
@@ -302,16 +302,16 @@ class TableSource(Source):
         columns = choose_columns(
             header,
             reading,
-            file.name,
+            name,
             header_lines=self.header_lines,
-            has_sizes=find_sidecar(file.path, GROUP_SUFFIXES) is not None,
+            has_sizes=find_sidecar(path, GROUP_SUFFIXES) is not None,
             declared=declared,
             metadata=metadata,
         )
         if first is None:
             self.columns = columns
         elif first.names != columns.names or (first.qid is None) != (columns.qid is None):
-            raise FileFormatError("has other columns than the previous file", file=file.name)
+            raise FileFormatError("has other columns than the previous file", file=name)
         return columns
 
     def with_text(

@@ -84,7 +84,7 @@ class ColumnarSource(TableSource):
         noted = _categorical(schema)
         if self.columns is None:
             self.ordered = _ordered(schema, noted)
-        columns = self.choose(names, file, declared | noted.keys(), schema.metadata)
+        columns = self.choose(names, file.name, file.path, declared | noted.keys(), schema.metadata)
         if reading.lenient and reading.space is None:
             text = [position for position in columns.places if is_text(schema.field(position).type)]
             counts = {position: (0, 0) for position in text if position not in columns.coded}

@@ -55,7 +55,7 @@ class CsvSource(TableSource):
             header = _header(line.removesuffix(b"\r"), self.delimiter)
         except DataError as error:
             raise FileFormatError(str(error), file=file.name, line=1) from None
-        columns = self.choose(header, file)
+        columns = self.choose(header, file.name, file.path)
         file.columns = self.with_text(columns, *self._text_in(file.head, columns), file.name)
         file.header = line + b"\n"
         file.skip(len(line) + len(newline))
