@@ -445,7 +445,7 @@ class TableSource(Source):
         if inf != "keep":
             features[infinite] = np.nan
         if inf != "stop":
-            return np.count_nonzero(infinite)
+            return int(np.count_nonzero(infinite))
         for row, j in np.argwhere(infinite).tolist():
             columns, value = batch.file.columns, float(values[j][row])
             name = columns.header[columns.places[j]]
