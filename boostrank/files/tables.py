@@ -441,12 +441,12 @@ class TableSource(Source):
     ) -> int:
         """Treat infinite values according to the options, add faults, and return the number of
         accepted values."""
-        infinite, inf = np.isinf(features), self.reading.inf
+        infinite, inf = np.argwhere(np.isinf(features)), self.reading.inf
         if inf != "keep":
-            features[infinite] = np.nan
+            features[tuple(infinite.T)] = np.nan
         if inf != "stop":
-            return int(np.count_nonzero(infinite))
-        for row, j in np.argwhere(infinite).tolist():
+            return len(infinite)
+        for row, j in infinite.tolist():
             columns, value = batch.file.columns, float(values[j][row])
             name = columns.header[columns.places[j]]
             words = BEYOND_FLOAT32
