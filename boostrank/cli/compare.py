@@ -234,7 +234,9 @@ def grades_of_judges(
             if column in header or role == "label":
                 grades[role] = numbers_of(paths, column, reading.missing_tokens)
     if MACHINE not in grades:
-        grades[MACHINE] = grades_by_name(machine, data, _roles_of(reading), reading.missing_tokens)
+        tokens = reading.missing_tokens
+        how = Reading(label=reading.label, qid=reading.qid, id=reading.id, missing_tokens=tokens)
+        grades[MACHINE] = grades_by_name(machine, data, how)
     return grades
 
 

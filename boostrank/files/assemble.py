@@ -3,9 +3,11 @@ without keeping them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise, starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,7 +72,6 @@ class Totals:
         self.n_lines = self.n_rows = self.n_queries = self.descending_line = 0
         self.names: dict[int, bytes] = {}
         self.first_bad: FileFormatError | None = None
-        self.warnings: list[str] = []
         self._file: File | None = None
         self._last: object = None  # id of the query that the next rows may continue
 
@@ -82,8 +83,6 @@ class Totals:
         were checked.
         """
         if file is not self._file:
-            if self.parts and self.parts[-1].rows == self.n_rows:
-                self.warn(NO_ROWS, self.parts[-1].name)
             self.parts.append(Part(file.name, file.path, self.n_lines, self.n_rows, self.n_queries))
             self._file, self._last = file, self._last if self.reading.regroup else None
         counts, part = block.counts, self.parts[-1]
@@ -184,25 +183,23 @@ class Totals:
     def at(self, line: int) -> str:
         """Return the location of a line as text."""
         file, line = self.place(line)
-        if not self.source.by_row:
-            return f"line {line}" if len(self.parts) == 1 else f"{file}:{line}"
-        return file.removeprefix(f"{self.parts[0].name}: ") if len(self.parts) == 1 else file
+        if len(self.parts) > 1:
+            return f"{file}:{line}" if line else file
+        return f"line {line}" if line else file.removeprefix(f"{self.name}: ")
 
-    def spans(self) -> list[tuple[Part, range, slice]]:
+    def spans(self) -> list[tuple[Part, range, range]]:
         """Return each file with its rows and queries."""
         rows = [*(part.rows for part in self.parts), self.n_rows]
         queries = [*(part.queries for part in self.parts), self.n_queries]
-        return [
-            (part, range(*rows[i : i + 2]), slice(*queries[i : i + 2]))
-            for i, part in enumerate(self.parts)
-        ]
+        ranges = [starmap(range, pairwise(starts)) for starts in (rows, queries)]
+        return list(zip(self.parts, *ranges, strict=True))
 
     def warn(self, words: str, name: str = "") -> None:
-        """Add a warning."""
-        self.warnings.append(f"{name or self.name}: {words}")
+        """Warn about the data set, or one of its files."""
+        warn_user(f"{name or self.name}: {words}")
 
     def warn_or_refuse(self, words: str) -> None:
-        """Add a warning, or raise FileFormatError if the options are strict."""
+        """Warn, or raise FileFormatError if the options are strict."""
         if self.reading.strict:
             raise FileFormatError(words, file=self.name)
         self.warn(words)
@@ -210,8 +207,6 @@ class Totals:
     def check_rows(self) -> None:
         """Refuse data without rows, or with too many unreadable rows."""
         bad, share = int(self.counts[slots.BAD_ROWS]), self.reading.max_bad_share
-        if len(self.parts) > 1 and self.parts[-1].rows == self.n_rows:
-            self.warn(NO_ROWS, self.parts[-1].name)
         if bad > share * (self.n_rows + bad):
             raise FileFormatError(
                 f"{bad:,} of {self.n_rows + bad:,} rows cannot be read, more than "
@@ -220,13 +215,16 @@ class Totals:
             )
         if self.n_rows == 0:
             raise FileFormatError(NO_ROWS, file=self.name)
+        for part, rows, _ in self.spans():
+            if not rows:
+                self.warn(NO_ROWS, part.name)
         if bad:
             self.warn(f"{bad:,} of {self.n_rows + bad:,} rows skipped; the first: {self.first_bad}")
         for words in self.source.warnings:
             self.warn_or_refuse(words)
 
     def describe(self, in_columns: str = "") -> None:
-        """Add warnings about values and lines, where `in_columns` describes the columns with
+        """Warn about values and lines, where `in_columns` describes the columns with
         missing values."""
         if self.from_one:
             self.warn_or_refuse(self.from_one_words())
@@ -252,9 +250,11 @@ class Totals:
                 self.warn(f"{counts[slot]:,} {words}")
 
 
-@dataclass(frozen=True, eq=False)
-class RowPlaces:
-    """Map from a row number, starting at 0, to its file and line, as returned by `places(row)`.
+def place_of_row(
+    files: PlacesRecord, rows: Int64Array, lines: Int64Array, row: int
+) -> tuple[str, int]:
+    """Return the file and line of a row, which is counted from 0. If files have no lines, the name
+    includes the row, and the line is 0.
 
     Args:
         files: the files, with the number of lines before each file.
@@ -262,16 +262,8 @@ class RowPlaces:
         lines: int64[R], line of each row in `rows`, starting at 1 and counted over all files
             without header lines.
     """
-
-    files: PlacesRecord
-    rows: Int64Array
-    lines: Int64Array
-
-    def __call__(self, row: int) -> tuple[str, int]:
-        """Return the file and line of a row. If files have no lines, the name includes the row, and
-        the line is 0."""
-        i = int(np.searchsorted(self.rows, row, "right")) - 1
-        return place_in(self.files, int(self.lines[i]) + row - int(self.rows[i]))
+    i = int(np.searchsorted(rows, row, "right")) - 1
+    return place_in(files, int(lines[i]) + row - int(rows[i]))
 
 
 def place_in(places: PlacesRecord, line: int) -> tuple[str, int]:
@@ -286,23 +278,21 @@ def place_in(places: PlacesRecord, line: int) -> tuple[str, int]:
 class Assembler(Totals):
     """Builder that assembles a data set from blocks, with the features in memory or in a store."""
 
-    def __init__(self, source: Source, store: Any = None) -> None:
+    def __init__(self, source: Source, store: Any) -> None:
         super().__init__(source.reading, source)
         self.store = store
-        self.blocks: list[Block | None] = []
+        self.blocks: list[Any] = []
         self._runs: list[Int64Array] = []
-        self._places: list[list[Int64Array]] = []  # `RowPlaces.rows` and `lines`
+        self._places: list[list[Int64Array]] = []  # `rows` and `lines` of `place_of_row`
         self._coarse: dict[str, None] = {}
         self._words: dict[str, str] = {}
 
     def add(self, file: File, block: Block) -> None:
         """Add the next block."""
         runs, _ = self.count(file, block)
-        if len(runs):
-            self._runs.append(runs)
-        if block.n_rows:
-            breaks = np.flatnonzero(np.diff(block.lines, prepend=block.lines[0] - 2) != 1)
-            self._places.append([self.n_rows + breaks, self.n_lines + block.lines[breaks]])
+        self._runs.append(runs)
+        breaks = np.flatnonzero(np.diff(block.lines, prepend=-1) != 1)
+        self._places.append([self.n_rows + breaks, self.n_lines + block.lines[breaks]])
         self._coarse |= dict.fromkeys(block.coarse)
         self._words |= block.words
         if block.bad and not self.reading.skip:  # the first error by line
@@ -315,7 +305,7 @@ class Assembler(Totals):
             self.blocks.append(block)
 
     def finish(self, threads: int) -> RankingDataset:
-        """Return the data set, and add its warnings to `warnings`."""
+        """Return the data set."""
         reading, source = self.reading, self.source
         self.check_rows()
         if self._coarse:
@@ -323,30 +313,42 @@ class Assembler(Totals):
         space = source.schema(self)
         names, base = space.feature_names, space.index_base or 0
         queries, order = self._queries()
-        # Concatenate the columns of the blocks, which are freed while their features are copied.
-        weights_file, weights = self._weights()
-        labels, document_names, others = self._columns()
-        features = self._features(base, len(names), threads)
-        labelled = names if space.index_base is None else default_feature_names(len(names), base)
-        missing = ""
-        if self.counts[slots.MISSING] and not source.blanks:
-            missing = _where_missing(missing_in(features), labelled)
-        self.describe(missing)
 
         def in_order(column: Any) -> Any:
             """Bring regrouped rows into their new order."""
-            is_moved = order is not None and column is not None and column.shape[0] == order.size
+            is_moved = order is not None and column.shape[0] == order.size
             return column[order] if is_moved else column
 
+        # Concatenate the columns of the blocks, which are freed while their features are copied.
+        blocks, document_names = self.blocks, None
+        weights_file, weights = self._weights()
+        labels = reading.relabelled(in_order(np.concatenate([block.labels for block in blocks])))
+        if all(block.document_names is not None for block in blocks):
+            document_names = in_order(np.concatenate([block.document_names for block in blocks]))
+        others = {
+            name: in_order(np.concatenate([block.others[name] for block in blocks]))
+            for name in blocks[0].others
+        }
+        features = in_order(self._features(base, len(names), threads))
+        # Name the features with the most missing values.
+        in_columns = ""
+        if self.counts[slots.MISSING] and not source.blanks:
+            labelled = names
+            if space.index_base is not None:
+                labelled = default_feature_names(len(names), base)
+            counts = missing_in(features)
+            fullest = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+            listed = [f"{counts[c]:,} in {labelled[c]}" for c in fullest[:_SHOWN_COLUMNS]]
+            if fullest.size > _SHOWN_COLUMNS:
+                listed.append(f"and in {fullest.size - _SHOWN_COLUMNS} more features")
+            in_columns = f": {', '.join(listed)}"
+        self.describe(in_columns)
         if weights_file is not None:
             queries = side_files.weighted(weights_file, in_order(weights), queries)
-        labels = reading.relabelled(in_order(labels))
-        others = {name: in_order(column) for name, column in others.items()}
         unlabelled = int(np.isnan(labels).sum())
         if unlabelled:  # a gain need not use the labels
             others[LABEL], labels = labels, np.nan_to_num(labels)
         origin = self._origin(space, unlabelled)
-        features, document_names = in_order(features), in_order(document_names)
         data = RankingDataset(
             features, labels, queries, names, origin, document_names, order, space.categories
         )
@@ -356,19 +358,6 @@ class Assembler(Totals):
             data = data.with_features(reading.space.feature_names, whose="the model")
         source.warn_of_categories("the training data")
         return data if reading.gain is None else with_gain(data, reading.gain, others)
-
-    def _columns(self) -> tuple[Float64Array, Array | None, dict[str, Float64Array]]:
-        """Return the labels, the document names (None without any), and other columns by name."""
-        blocks = [block for block in self.blocks if block is not None]
-        labels = np.concatenate([block.labels for block in blocks])
-        document_names = None
-        if all(block.document_names is not None for block in blocks):
-            document_names = np.concatenate([block.document_names for block in blocks])
-        others = {
-            name: np.concatenate([block.others[name] for block in blocks])
-            for name in blocks[0].others
-        }
-        return labels, document_names, others
 
     def _origin(self, space: FeatureSpace, unlabelled: int) -> Provenance:
         """Return the files and options of the data."""
@@ -393,16 +382,16 @@ class Assembler(Totals):
             return sparse_matrix(self.blocks, base, columns)
         return dense_matrix(self.blocks, base, columns, threads)
 
-    def _check_regroup(self, before: float = np.inf) -> tuple[Array, Int64Array, Int64Array]:
-        """Return the ids, the runs and the first run of each run's query. Refuse ids that
-        reappear."""
-        runs = np.concatenate([*self._runs, np.zeros((0, slots.N_RUN), np.int64)])
+    def _check_regroup(self, before: float = np.inf) -> tuple[Array, ...]:
+        """Return the ids, the runs, the first run of each run's query, and the runs that are not
+        the first of their query. Refuse ids that reappear."""
+        runs = np.concatenate(self._runs)
         ids = runs[:, slots.RUN_ID]
         if self.names:  # not all ids are canonical integers
             ids = np.array([str(i) for i in ids], dtype=object)
             ids[list(self.names)] = [name.decode() for name in self.names.values()]
         _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-        begins = first[inverse].astype(np.int64)
+        begins = first[inverse]
         again = np.flatnonzero(begins != np.arange(begins.size))
         if again.size and not self.reading.regroup:
             i = int(again[0])
@@ -418,13 +407,13 @@ class Assembler(Totals):
                     file=file,
                     line=line,
                 )
-        return ids, runs, begins
+        return ids, runs, begins, again
 
     def _weights(self) -> tuple[str | None, Float64Array]:
         """Return the source of the weights, and one weight per query or row. All files must have
         weights, or none."""
         # Take weights from a column or from files, but not from both.
-        of_column = [b.weights for b in self.blocks if b is not None and b.weights is not None]
+        of_column = [block.weights for block in self.blocks if block.weights is not None]
         parts = [span for span in self.spans() if span[1]]
         files = [part.weights_file for part, _, _ in parts if part.weights_file is not None]
         if of_column and files:
@@ -443,7 +432,7 @@ class Assembler(Totals):
                     "has no weight file, but other files of the data set have one", file=part.name
                 )
             weights.append(side_files.read_weights(part.weights_file, len(rows)))
-            counts = len(rows), queries.stop - queries.start
+            counts = len(rows), len(queries)
             if len(parts) > 1 and self.n_queries and weights[-1].size not in counts:
                 raise FileFormatError(
                     f"{weights[-1].size:,} weights for {counts[1]:,} queries and {counts[0]:,} "
@@ -460,12 +449,13 @@ class Assembler(Totals):
         else:
             sizes_of_files = []  # a single file without query ids was refused earlier
             for part, rows, _ in self.spans():
-                if part.sizes_file is None and rows:
+                if not rows:
+                    continue
+                if part.sizes_file is None:
                     raise FileFormatError(
                         "has neither query ids nor a file of group sizes", file=part.name
                     )
-                if part.sizes_file is not None and rows:
-                    sizes_of_files.append(side_files.read_sizes(part.sizes_file, len(rows)))
+                sizes_of_files.append(side_files.read_sizes(part.sizes_file, len(rows)))
             sizes = np.concatenate(sizes_of_files)
             ids = np.arange(sizes.size)
         # Keep the text of each query, and the place of each row for messages.
@@ -473,7 +463,7 @@ class Assembler(Totals):
         if self._words:
             words = np.array([self._words.get(str(qid), "") for qid in ids.tolist()], object)
         rows_and_lines = np.concatenate(self._places, axis=1)
-        places: Places = RowPlaces(self.places, *rows_and_lines)
+        places: Places = partial(place_of_row, self.places, *rows_and_lines)
         if order is not None:
             places = PlacesOf(places, order)
         ptr = np.cumsum([0, *sizes], dtype=np.int64)
@@ -481,13 +471,13 @@ class Assembler(Totals):
 
     def _ids(self) -> tuple[Array, Int64Array, Int64Array | None]:
         """Return the id and size of each query, and the order that brings its rows together."""
-        ids, runs, begins = self._check_regroup()
+        ids, runs, begins, again = self._check_regroup()
         sizes = np.diff(runs[:, slots.RUN_ROW], append=self.n_rows)
         for part, rows, queries in self.spans():
             if part.sizes_file is not None and rows:
                 side_files.check_sizes(part.sizes_file, sizes[queries], part.name)
         # Bring scattered rows together.
-        order, again = None, np.flatnonzero(begins != np.arange(begins.size))
+        order = None
         if again.size and self.store is not None:
             raise DataError(
                 f"{self.name}: some queries have scattered rows, and rows on disk cannot be "
@@ -511,22 +501,11 @@ class Assembler(Totals):
         return ids, sizes, order
 
 
-def _where_missing(counts: Int64Array, names: Sequence[str]) -> str:
-    """Format the largest counts, as in `: 12 in a, 3 in b`."""
-    fullest = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
-    more = fullest.size - _SHOWN_COLUMNS
-    listed = ", ".join(f"{counts[c]:,} in {names[c]}" for c in fullest[:_SHOWN_COLUMNS])
-    return f": {listed}" + (f", and in {more} more features" if more > 0 else "")
-
-
 def read_files(
     source: AnySource,
     *,
-    format: str = "auto",
     store: Any = None,
-    labelled: bool = True,
     chunk_bytes: int | None = None,
-    like: RankingDataset | FeatureSpace | None = None,
     threads: int | None = None,
     progress: Progress = None,
     **options: Any,
@@ -536,22 +515,19 @@ def read_files(
     Args:
         store: `boostrank.files.store.RowStore`, which keeps the features on disk; see
             `stream_files`.
-        labelled: whether tables must have labels. If not, missing labels are read as 0.
         chunk_bytes: number of bytes that a thread parses at a time; None chooses a size. It does
             not affect the result.
+        options: `format`, and fields of `boostrank.files.source.Reading`.
     """
     workers = resolve_threads(threads)
-    _, opened = open_files(source, format, like=like, labelled=labelled, **options)
+    _, opened = open_files(source, **options)
     with closing(opened):
         assembler = Assembler(opened, store)
         for file, block in opened.blocks(chunk_bytes or opened.chunk_bytes, workers):
             assembler.add(file, block)
             if progress is not None:
                 progress(opened.done, opened.total)
-        data = assembler.finish(workers)
-    for words in assembler.warnings:
-        warn_user(words)
-    return data
+        return assembler.finish(workers)
 
 
 class Named(NamedTuple):
@@ -568,7 +544,6 @@ def pieces_of_files(
     work: Callable[[Any], Any],
     *,
     like: FeatureSpace,
-    format: str = "auto",
     columns: Int64Array | None = None,
     threads: int | None = None,
     progress: Progress = None,
@@ -585,15 +560,16 @@ def pieces_of_files(
         work: function that is called with one or more rows of float32 features.
         columns: int64[c], ascending columns (from 0) to pass to `work` as float32[n, c] in C order,
             from several threads. None passes all columns, dense or CSR, from the calling thread.
+        options: `format`, and fields of `boostrank.files.source.Reading`.
     """
-    spec, opened = open_files(source, format, like=like, rows_alone=True, **options)
+    spec, opened = open_files(source, like=like, rows_alone=True, **options)
     with closing(opened):
         base = opened.base or 0
         places = opened.place_of(base)
         numbers = base + (np.arange(like.n_features) if places is None else places)
 
         def tiles(block: Block) -> list[Any]:
-            used = numbers if columns is None else numbers[columns]
+            used = numbers[columns]
             step = max(64, _TILE_BYTES // (4 * max(1, used.size)))
             starts = range(0, block.n_rows, step)
             return [work(block.tile(a, min(a + step, block.n_rows), used)) for a in starts]
@@ -609,12 +585,12 @@ def pieces_of_files(
             if progress is not None:
                 progress(opened.done, opened.total)
             results = block.result or []
-            if columns is None and block.n_rows and block.dense is not None:
-                results = [work(block.tile(0, block.n_rows, numbers))]
-            elif columns is None and block.n_rows:
-                rows = sparse_matrix([block], base, like.n_features)
-                if places is not None:
-                    rows = rows[:, places]
+            if columns is None and block.n_rows:
+                if block.dense is not None:
+                    rows: Any = block.tile(0, block.n_rows, numbers)
+                else:
+                    rows = sparse_matrix([block], base, like.n_features)
+                    rows = rows if places is None else rows[:, places]
                 results = [work(rows)]
             if not opened.reading.names:
                 yield from results
@@ -625,8 +601,6 @@ def pieces_of_files(
             _check_width(totals, base, like.n_features)
             totals.describe()
     opened.warn_of_categories("the model")
-    for words in totals.warnings:
-        warn_user(words)
 
 
 def _check_width(totals: Totals, base: int, width: int) -> None:

@@ -41,7 +41,8 @@ class Columns:
         header: names of all columns.
         names: feature names, in the order of the data set.
         places: position of each feature.
-        label, qid, weight, id: positions of these columns; None if there is no such column.
+        label, qid, weight, id: positions of these columns; None if there is no such column, or
+            nobody reads it.
         coded: positions of categorical features.
         how: values of the options `label`, `qid`, `weight`, `id` and `drop`, which are recorded
             with a model.
@@ -62,17 +63,14 @@ class Columns:
     others: tuple[int, ...] = ()
     texts: tuple[int, ...] = ()
 
-    def needed(self, reading: Reading) -> tuple[list[int], list[int]]:
+    def needed(self) -> tuple[list[int], list[int]]:
         """Return the positions of the columns to read as numbers, and of those to read as text."""
-        numbers: list[int | None] = [at for at in self.places if at not in self.coded]
-        texts: list[int | None] = [*self.coded, *self.texts]
-        if not reading.rows_alone:
-            numbers = [self.label, self.weight, *self.others, *numbers]
-        if reading.names or not reading.rows_alone:
-            texts.append(self.qid)
-        if reading.names:
-            texts.append(self.id)
-        return [at for at in numbers if at is not None], [at for at in texts if at is not None]
+        numbers = self.label, self.weight, *self.others, *self.places
+        texts = *self.coded, *self.texts, self.qid, self.id
+        return (
+            [at for at in numbers if at is not None and at not in self.coded],
+            [at for at in texts if at is not None],
+        )
 
 
 def choose_columns(
@@ -95,6 +93,7 @@ def choose_columns(
     try:
         if reading.pick is not None:
             return _picked(header, reading.pick)
+        _check_header(header)
         if reading.whole:
             return _with_queries(header, reading, header_lines > 0)
         return _choose(header, reading, has_sizes, declared, metadata)
@@ -102,27 +101,24 @@ def choose_columns(
         raise FileFormatError(str(error), file=file, line=header_lines) from None
 
 
-def _picked(header: Header, pick: tuple[Sequence[str], Sequence[str]]) -> Columns:
+def _picked(header: Header, pick: Sequence[Sequence[str]]) -> Columns:
     """Return the columns that the caller names."""
     for name in (*pick[0], *pick[1]):
-        if name not in header:
-            hint = did_you_mean(name, header, list_all=len(header) < 13)
-            raise DataError(f"no column is called {name!r}.{hint}")
-        if list(header).count(name) > 1:
+        _check_there(name, header)
+        if header.count(name) > 1:
             raise DataError(f"several columns are called {name!r}")
-    numbers, texts = [tuple(map(list(header).index, names)) for names in pick]
+    numbers, texts = [tuple(map(header.index, names)) for names in pick]
     return Columns(tuple(header), (), (), others=numbers, texts=texts)
 
 
 def _with_queries(header: Header, options: Reading, in_order: bool) -> Columns:
     """Return the query id column. The next file must have the same `names`, and in the same order
     if `in_order`."""
-    _check_header(header)
     qid = column_of("qid", header, options)
     if qid is None:
         raise _without("qid", header)
     names = tuple(header) if in_order else tuple(sorted(header))
-    return Columns(tuple(header), names, (), qid=list(header).index(qid), how={"qid": qid})
+    return Columns(tuple(header), names, (), qid=header.index(qid), how={"qid": qid})
 
 
 def _without(role: str, header: Header) -> DataError:
@@ -142,7 +138,6 @@ def _choose(
     metadata: Any,
 ) -> Columns:
     """Choose the columns of a table that trains a model, or that it ranks."""
-    _check_header(header)
     chosen = {role: column_of(role, header, options) for role in DEFAULTS}
     roles = {role: name for role, name in chosen.items() if name is not None}
     dropped = _dropped(header, roles, options, has_sizes)
@@ -158,12 +153,22 @@ def _choose(
     # Warn about columns that might be meant as features, or not.
     if options.space is None:
         warnings = list(_doubts(names, ids, index, roles, options))
-    others: Sequence[str] = ()
+    # Read the columns of the gain that are not features, too.
+    others = []
     if options.gain is not None and not options.rows_alone:
-        others = _in_gain(options.gain, header, order, roles)
+        expression, qid = GainExpression.parse(options.gain), roles.get("qid")
+        others = [name for name in expression.columns if name != LABEL and name not in order]
+        for name in others:
+            if name not in header or name == qid:
+                usable = [column for column in header if column not in (qid, roles.get("label"))]
+                raise DataError(unknown_column(name, expression, usable))
     coded = _coded(header, names, order, declared, options)
     position_of = {name: position for position, name in enumerate(header)}.__getitem__
-    of_roles: dict[str, Any] = {role: position_of(name) for role, name in roles.items()}
+    # Prediction reads queries only to name them.
+    read_roles = {"qid", "id"} if options.names else set()
+    if not options.rows_alone:
+        read_roles |= {"label", "qid", "weight"}
+    of_roles: dict[str, Any] = {role: position_of(roles[role]) for role in read_roles & {*roles}}
     how: dict[str, Any] = {**roles}
     if dropped:
         how["drop"] = list(dropped)
@@ -195,7 +200,7 @@ def _dropped(
             words = " and ".join(of_name)
             raise DataError(f"column {name!r} is used as {words}; choose one of them")
     for name in dropped:
-        _check_there(name, "drop", header)
+        _check_there(name, header, " (--drop)")
     return dropped
 
 
@@ -248,7 +253,7 @@ def _coded(
     tables.
     """
     for name in options.categorical or ():
-        _check_there(name, "categorical", header)
+        _check_there(name, header, " (--categorical)")
         if name not in order:
             raise DataError(f"column {name!r} is not a feature, so it cannot be categorical")
     coded = [name for name in order if name in declared or name in (options.categorical or ())]
@@ -267,19 +272,6 @@ def _coded(
     return trained
 
 
-def _in_gain(
-    gain: str, header: Header, features: Collection[str], roles: dict[str, str]
-) -> list[str]:
-    """Return the columns that a gain uses but that are not features."""
-    expression, qid = GainExpression.parse(gain), roles.get("qid")
-    columns = [name for name in expression.columns if name != LABEL and name not in features]
-    for name in columns:
-        if name not in header or name == qid:
-            usable = [column for column in header if column not in (qid, roles.get("label"))]
-            raise DataError(unknown_column(name, expression, usable))
-    return columns
-
-
 def _check_header(header: Header) -> None:
     if header and all(NUMBER.fullmatch(name.strip()) for name in header):
         raise DataError("the first line contains numbers, but must name the columns")
@@ -291,17 +283,12 @@ def _check_header(header: Header) -> None:
         raise DataError(f"{count} columns are called {name!r}; names must be distinct")
 
 
-def column_of(
-    role: str,
-    header: Header,
-    options: Reading,
-    defaults: Mapping[str, tuple[tuple[str, ...], ...]] = DEFAULTS,
-) -> str | None:
+def column_of(role: str, header: Header, options: Reading) -> str | None:
     """Return the name of the column with a role, from the option or the defaults, or None if there
     is none."""
     name: str | None = getattr(options, role, None)
     if name is not None:
-        return _check_there(name, role, header)
+        return _check_there(name, header, f" (--{role})")
     name = options.roles.get(role)
     if name in header:
         return name
@@ -310,13 +297,13 @@ def column_of(
         taken |= set(options.space.feature_names)
     if role == "id":
         taken |= {*(options.categorical or ()), options.label, options.qid, options.weight}
-    return usual_column(role, header, taken, defaults)
+    return usual_column(role, header, taken)
 
 
-def _check_there(name: str, role: str, header: Header) -> str:
+def _check_there(name: str, header: Header, option: str = "") -> str:
     if name not in header:
         hint = did_you_mean(name, header, list_all=len(header) < 13)
-        raise DataError(f"no column is called {name!r} (--{role}).{hint}")
+        raise DataError(f"no column is called {name!r}{option}.{hint}")
     return name
 
 

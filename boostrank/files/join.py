@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,11 +18,18 @@ from boostrank.core.files import check_writable, replacing
 from boostrank.core.text import PLAIN_DIGITS, WRITTEN, count_of, no_number, number_in
 from boostrank.core.types import Float64Array, Int64Array, first_true
 from boostrank.data.roles import DEFAULTS
-from boostrank.files.chunks import STAND_INS, STANDS_FOR_MISSING, first_line
+from boostrank.files.chunks import STAND_INS, STANDS_FOR_MISSING
 from boostrank.files.columns import choose_columns
-from boostrank.files.json_judgements import json_of
-from boostrank.files.judgements import DocumentRows, Problems, Roles, choose, place_of, read_rows
-from boostrank.files.source import Reading, expand
+from boostrank.files.json_judgements import is_json, json_of
+from boostrank.files.judgements import (
+    DocumentRows,
+    Problems,
+    choose,
+    first_text,
+    place_of,
+    read_rows,
+)
+from boostrank.files.source import Reading, expand, size_of
 from boostrank.files.tables import arrow, batches, header_of
 
 if TYPE_CHECKING:
@@ -40,7 +48,6 @@ _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
 _UNFIT = re.compile("[\0-\x1f\x7f\ud800-\udfff]")  # CSV and UTF-8 cannot represent them
 _LARGEST = 2**31
 _FLOAT32 = float(np.finfo(np.float32).max)
-_BINARY = (".parquet", ".arrow", ".arrows", ".feather")
 _QUERY_KEYS = tuple(chain(*DEFAULTS["qid"]))
 _DOCUMENT_KEYS = ("_id", *chain(*DEFAULTS["id"]), "id")
 
@@ -103,22 +110,24 @@ def join(
         DataError: no document occurs in both, or a grade, a name or a document without a judgement
             is refused.
     """
-    options = {"label": label, "qid": qid, "id": id}
-    roles = {role: name for role, name in options.items() if name is not None}
+    reading = Reading(label=label, qid=qid, id=id, missing_tokens=missing_tokens)
     paths = list(map(str, expand(features)))
     _check_arguments(output, unjudged, [judgements, machine, *paths])
     # Read the judgements, the chances of documents, and the logs.
-    judged = {"label": _judgements(judgements, roles, missing_tokens)}
+    judged = {"label": _judgements(judgements, reading)}
     if machine is not None:
-        judged[MACHINE] = _judgements(machine, roles, missing_tokens)
+        judged[MACHINE] = _judgements(machine, reading)
     if chances is None and judged["label"].columns and CHANCE in header_of(judgements):
         chances = judgements
     if chances is not None:
-        judged[CHANCE] = _read_chances(chances, roles, missing_tokens)
-    logs = [_read_features(path, roles, missing_tokens) for path in paths]
+        rows = judged[CHANCE] = _judgements(chances, replace(reading, label=CHANCE))
+        unfit = first_true(~((rows.values > 0.0) & (rows.values <= 1.0)))
+        if unfit is not None:
+            raise rows.refuse(unfit, f"the chance of {rows.phrase(unfit)} is not in (0, 1]")
+    logs = [_read_features(path, reading) for path in paths]
     parts = [*judged.values(), *logs]
     used = {column for rows in parts for column in rows.columns.values()}
-    for role, name in roles.items():
+    for role, name in reading.roles.items():
         if name not in used:
             raise FileFormatError(f"no column is called {name!r} (--{role})", file=judgements)
     _name_queries(parts[0], parts[1:])
@@ -152,20 +161,10 @@ def _check_arguments(output: str, unjudged: str, paths: Sequence[str | None]) ->
         raise ParameterError(f"{output}: the name of the table must end in .csv or .parquet")
     check_writable(output, streams=True)
     for path in filter(None, paths):
-        if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+        if size_of(path) is None:
             raise ParameterError(
                 f"{path}: a pipe can be read only once, but join reads files twice; pass a file"
             )
-
-
-def _read_chances(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
-    """Read the chance of each document, which `data choose` recorded."""
-    rows = _judgements(path, {**roles, "label": CHANCE}, missing_tokens)
-    chance = rows.table["label"].to_numpy()
-    unfit = first_true(~((chance > 0.0) & (chance <= 1.0)))
-    if unfit is not None:
-        raise rows.refuse(unfit, f"the chance of {rows.phrase(unfit)} is not in (0, 1]")
-    return rows
 
 
 def _match(
@@ -179,52 +178,50 @@ def _match(
     names, d = _numbered([rows.names for rows in parts])
     ends = np.cumsum([len(rows.qids) for rows in judged.values()])
     *keys, of_logged = np.split(q * len(names) + d, ends)
-    graded = {
-        column: _graded(keys_of_rows, rows.table["label"].to_numpy())
-        for (column, rows), keys_of_rows in zip(judged.items(), keys, strict=True)
-    }
     judges = [rows for column, rows in judged.items() if column != CHANCE]
     of_judged = np.concatenate(keys[: len(judges)])
     logged, first = np.unique(of_logged, return_index=True)
-    # Count the problems, and add up those of the judges, with the first place of any.
+    # Count the problems, with the first place of each.
     unlogged = np.flatnonzero(~np.isin(of_judged, of_logged))
-    without = np.flatnonzero(~np.isin(of_logged, of_judged))
+    is_judged = np.isin(of_logged, of_judged)
+    without = np.flatnonzero(~is_judged)
     again = np.setdiff1d(np.arange(of_logged.size), first)
     problems = {
-        "unlogged": (np.unique(of_judged[unlogged]).size, place_of(judges, *unlogged[:1])),
-        "unjudged": (np.unique(of_logged[without]).size, place_of(logs, *without[:1])),
-        "repeated": (again.size, place_of(logs, *again[:1])),
+        "unlogged": (np.unique(of_judged[unlogged]).size, place_of(judges, unlogged)),
+        "unjudged": (np.unique(of_logged[without]).size, place_of(logs, without)),
+        "repeated": (again.size, place_of(logs, again)),
     }
     if without.size == of_logged.size:
         raise DataError(
-            f"no judged document was logged: {place_of(judges, 0)} is judged, and"
-            f" {place_of(logs, 0)} is logged; queries and documents must have the same names in"
+            f"no judged document was logged: {place_of(judges, [0])} is judged, and"
+            f" {place_of(logs, [0])} is logged; queries and documents must have the same names in"
             " both"
         )
     if unjudged == "stop" and without.size:
         raise DataError(f"{problems['unjudged'][1]} has no judgement; use --unjudged drop or zero")
-    for column, rows in zip(judged, judges, strict=False):
-        several = graded[column][2]
-        rows.problems["disagreeing"] = several.size, place_of([rows], *several[:1])
-        for problem, (count, location) in rows.problems.items():
-            before, location_before = problems.get(problem, (0, ""))
-            problems[problem] = before + count, location_before or location
-    # Keep logged documents in the order of their keys.
-    kept = np.isin(logged, of_judged)
+    # Find the values of logged documents, in the order of their keys.
+    values = {}
+    for (column, rows), keys_of_rows in zip(judged.items(), keys, strict=True):
+        documents, mean, several = _graded(keys_of_rows, rows.values)
+        at = np.minimum(np.searchsorted(documents, logged), documents.size - 1)
+        values[column] = np.where(documents[at] == logged, mean[at], np.nan)
+        if column != CHANCE:
+            rows.problems["disagreeing"] = several.size, place_of([rows], several)
+            for problem, (count, location) in rows.problems.items():
+                before, location_before = problems.get(problem, (0, ""))
+                problems[problem] = before + count, location_before or location
+    kept = is_judged[first]
     if unjudged == "zero":
         kept |= np.isin(logged // len(names), of_judged // len(names))
-    key = logged[kept]
-    values = {column: _values_at(key, *graded[column][:2]) for column in judged}
-    if unjudged == "zero":
         values["label"] = np.nan_to_num(values["label"])
     if CHANCE in values:  # what people judged before was not left to chance
-        chance = np.where(np.isnan(values[CHANCE]), 1.0, values[CHANCE])
+        chance = np.nan_to_num(values[CHANCE], nan=1.0)
         values[CHANCE] = np.where(np.isnan(values["label"]), np.nan, chance)
-    pa = arrow()
+    pa, key = arrow(), logged[kept]
     columns = {
         "qid": pa.array(qids).take(pa.array(key // len(names))),
         "doc_id": pa.array(names).take(pa.array(key % len(names))),
-        **{column: _as_grades(values[column]) for column in judged},
+        **{column: _as_grades(values[column][kept]) for column in judged},
     }
     return _with_features(columns, logs, first[kept]), problems
 
@@ -239,12 +236,6 @@ def _with_features(columns: dict[str, Any], logs: Sequence[DocumentRows], rows: 
             raise FileFormatError(reason, file=logs[0].file)
     table = table.take(pa.array(rows))
     return pa.table(columns | dict(zip(table.column_names, table.columns, strict=True)))
-
-
-def _values_at(key: Int64Array, documents: Int64Array, values: Float64Array) -> Float64Array:
-    """Return the value of each document, or NaN without one."""
-    at = np.minimum(np.searchsorted(documents, key), documents.size - 1)
-    return np.where(documents[at] == key, values[at], np.nan)
 
 
 def _as_grades(values: Float64Array) -> Any:
@@ -267,17 +258,14 @@ def _name_queries(judged: DocumentRows, others: Iterable[DocumentRows]) -> None:
 
 
 def grades_by_name(
-    source: Any,
-    data: RankingDataset,
-    roles: Roles | None = None,
-    missing_tokens: Sequence[str] = (),
+    source: Any, data: RankingDataset, reading: Reading | None = None
 ) -> Float64Array:
     """Return the grade of each document in judgements, by the names of its query and document.
 
     Args:
         source: judgements in a form of `boostrank.files.judgements`. As in `join`, several grades
             are averaged, and negative grades of qrels are 0.
-        roles, missing_tokens: see `boostrank.files.judgements.read_rows`.
+        reading: see `boostrank.files.judgements.read_rows`.
 
     Returns:
         float64[N] in input order, NaN without a grade.
@@ -290,7 +278,7 @@ def grades_by_name(
             "the data name no documents, which judgements belong to: pass --id COLUMN (in Python,"
             " id= or keep_names=True)"
         )
-    judged = read_rows(source, roles, missing_tokens=missing_tokens)
+    judged = read_rows(source, reading)
     judged.values[judged.negative] = 0.0
     columns = data.queries.row_ids(), data.document_names
     qids, names = [list(map(str, data.in_input_order(np.asarray(c, object)))) for c in columns]
@@ -307,9 +295,9 @@ def grades_by_name(
     unmatched = len(grades.keys() - set(pairs))
     if unmatched == len(grades):
         raise DataError(
-            f"no document of the data has a grade: {place_of([judged], 0)} is graded, and the data"
-            f" begin with {documents.phrase(0)}; queries and documents must have the same names in"
-            " both, and in the same columns"
+            f"no document of the data has a grade: {place_of([judged], [0])} is graded, and the"
+            f" data begin with {documents.phrase(0)}; queries and documents must have the same"
+            " names in both, and in the same columns"
         )
     disagreeing = sum(len(set(of_pair)) > 1 for of_pair in grades.values())
     for count, noun, words in (
@@ -326,10 +314,10 @@ def _check_names(parts: Sequence[DocumentRows]) -> None:
         for row, pair in enumerate(zip(rows.qids, rows.names, strict=True)):
             if any(map(_UNFIT.search, pair)):
                 raise DataError(
-                    f"{place_of([rows], row)}: names cannot contain control characters or lone"
+                    f"{place_of([rows], [row])}: names cannot contain control characters or lone"
                     " surrogates"
                 )
-        for name in rows.table.column_names:
+        for name in () if rows.table is None else rows.table.column_names:
             if _UNFIT.search(name):
                 raise FileFormatError(
                     f"the feature name {name!r} contains control characters or lone surrogates;"
@@ -341,53 +329,56 @@ def _check_names(parts: Sequence[DocumentRows]) -> None:
 def _numbered(parts: Sequence[Sequence[str]]) -> tuple[list[Any], Int64Array]:
     """Return the sorted distinct names, as integers if all are integers, and the position of each
     name in this list."""
-    coded = arrow().array(list(chain.from_iterable(parts)), arrow().string()).dictionary_encode()
-    words = coded.dictionary.to_pylist()
-    names: list[Any] = list(map(int, words)) if all(map(_INTEGER.fullmatch, words)) else words
-    order = sorted(range(len(names)), key=names.__getitem__)
-    rank = np.empty(len(names), np.int64)
-    rank[order] = np.arange(len(names))
-    return [names[i] for i in order], rank[coded.indices.to_numpy()]
+    words = list(chain.from_iterable(parts))
+    distinct: Any = set(words)
+    if all(map(_INTEGER.fullmatch, distinct)):
+        distinct = map(int, distinct)
+    names = sorted(distinct)
+    position = {str(name): i for i, name in enumerate(names)}
+    return names, np.array([position[word] for word in words])
 
 
 def _graded(keys: Int64Array, grades: Float64Array) -> tuple[Int64Array, Float64Array, Int64Array]:
     """Return the distinct keys, their mean grades, and the first row of each key that has several
     grades."""
     order = np.lexsort((grades, keys))
+    grades = grades[order]
     distinct, start, count = np.unique(keys[order], return_index=True, return_counts=True)
-    low, high = grades[order][start], grades[order][start + count - 1]
-    mean = np.where(low == high, low, np.add.reduceat(grades[order], start) / count)
-    first = np.unique(keys, return_index=True)[1]
+    low, high = grades[start], grades[start + count - 1]
+    mean = np.where(low == high, low, np.add.reduceat(grades, start) / count)
+    first = np.minimum.reduceat(order, start)
     return distinct, mean, np.sort(first[low != high])
 
 
-def _judgements(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
-    """Read judgements, and return a table with the column `label`."""
-    rows = read_rows(path, roles, missing_tokens=missing_tokens)
+def _judgements(path: str, reading: Reading) -> DocumentRows:
+    """Read judgements, and return the rows that have a grade."""
+    rows = read_rows(path, reading)
     grades = rows.values
-    rows.problems["negative"] = len(rows.negative), place_of([rows], *rows.negative[:1])
+    rows.problems["negative"] = len(rows.negative), place_of([rows], rows.negative)
     grades[rows.negative] = 0.0
     for row in np.flatnonzero(np.abs(grades) > _LARGEST)[:1].tolist():
         raise DataError(
-            f"{place_of([rows], row)}: the grade {grades[row]:g} is beyond 2^31; use numbers such"
+            f"{place_of([rows], [row])}: the grade {grades[row]:g} is beyond 2^31; use numbers such"
             " as 0 to 4"
         )
     unrated = np.flatnonzero(np.isnan(grades))
-    rows.problems["unrated"] = unrated.size, place_of([rows], *unrated[:1])
+    rows.problems["unrated"] = unrated.size, place_of([rows], unrated)
     rated = np.flatnonzero(~np.isnan(grades))
-    rows.take(rated.tolist())
-    rows.table = arrow().table({"label": grades[rated]})
+    rows.qids = [rows.qids[i] for i in rated]
+    rows.names = [rows.names[i] for i in rated]
+    rows.lines = [rows.lines[i] for i in rated]
+    rows.values = grades[rated]
     if not rows.qids:
         raise FileFormatError("the file has no judgements", file=path)
     return rows
 
 
-def _of_table(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
+def _of_table(path: str, reading: Reading) -> DocumentRows:
     """Read all columns from a table with features."""
-    rows, header = DocumentRows(path), header_of(path)
-    choose(rows, header, roles, valued=False)
+    rows, header = DocumentRows(path, "feature"), header_of(path)
+    choose(rows, header, reading.roles)
     pa, used, parts = arrow(), rows.columns.values(), []
-    for batch in batches(path, texts=header, missing_tokens=missing_tokens):
+    for batch in batches(path, texts=header, missing_tokens=reading.missing_tokens):
         rows.add_names(batch, required=True)
         columns = {name: batch.sound(i) for i, name in enumerate(header) if name not in used}
         parts.append(pa.table(columns))
@@ -403,11 +394,9 @@ def _typed(rows: DocumentRows, name: str) -> Any:
     """Convert text to integers or floats where possible, and refuse a number as people write it, or
     a stand-in."""
     column = rows.table[name]
-    for kind in (arrow().int64(), arrow().float64()):
-        try:
+    for kind in ("int64", "float64"):
+        with suppress(arrow().ArrowInvalid):
             return column.cast(kind)
-        except arrow().ArrowInvalid:
-            continue
     words = column.to_pylist()
     odd = [row for row, word in enumerate(words) if word and np.isnan(number_in(word))]
     written = [row for row in odd if words[row].encode().lower() not in STAND_INS]
@@ -420,13 +409,11 @@ def _typed(rows: DocumentRows, name: str) -> Any:
     raise rows.refuse(odd[0], f"value {word!r} of column {name!r} is not a number{reason}")
 
 
-def _read_features(path: str, roles: Roles, missing_tokens: Sequence[str]) -> DocumentRows:
+def _read_features(path: str, reading: Reading) -> DocumentRows:
     """Read logged features."""
-    head = b""
-    if not path.lower().endswith(_BINARY):
-        head = first_line(path)
-    if head.lstrip()[:1] not in (b"{", b"["):
-        return _of_table(path, roles, missing_tokens)
+    head = first_text(path)
+    if not is_json(head):
+        return _of_table(path, reading)
     # Columns grow as features turn up; documents without them have missing values.
     rows = DocumentRows(path)
     columns: dict[str, array[float]] = {}
@@ -516,5 +503,5 @@ def documents_in_log(
         entries = chain.from_iterable(logs)
         yield query, name, [(entry["name"], entry.get("value")) for entry in entries]
     else:
-        keys = {*_QUERY_KEYS, *_DOCUMENT_KEYS}
+        keys = *_QUERY_KEYS, *_DOCUMENT_KEYS
         yield query, name, [(key, item) for key, item in value.items() if key not in keys]

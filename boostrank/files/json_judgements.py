@@ -30,6 +30,11 @@ Entry = tuple[Any, Any, Any]
 """Query, document, and grade or score."""
 
 
+def is_json(line: bytes) -> bool:
+    """Return whether the first line of a text begins a JSON value."""
+    return line.lstrip()[:1] in (b"{", b"[")
+
+
 def json_of(path: str, head: bytes, *, once: bool = False) -> Iterator[tuple[int, Any]]:
     """Yield the line number and value of each line in JSON lines, or 0 and a single value that
     spans several lines.
@@ -80,9 +85,8 @@ def entries_of(
     plain_values = {key: entry for key, entry in plain.items() if isinstance(entry, str | Real)}
     queries, documents, numbers = role_keys
     names_of_query = (*queries, "id") if inner else queries
-    of_query = [plain_values[key] for key in names_of_query if key in plain_values]
+    query = next((plain_values[key] for key in names_of_query if key in plain_values), query)
     of_document = [plain_values[key] for key in documents if key in plain_values]
-    query = of_query[0] if of_query else query
     if inner:
         for entry in inner:
             yield from entries_of(entry, role_keys, query)

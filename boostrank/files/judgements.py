@@ -27,14 +27,13 @@ import numpy as np
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
 from boostrank.core.files import foreign_kind, path_of
 from boostrank.core.text import NUMBER, count_of, no_number, number_in
-from boostrank.core.types import first_true
-from boostrank.data.roles import DEFAULTS, plain_name
+from boostrank.core.types import Int64Array, first_true
+from boostrank.data.roles import DEFAULTS, plain_name, usual_column
 from boostrank.files.blocks import Fault
 from boostrank.files.chunks import first_line, lines_of, quote_token
-from boostrank.files.columns import column_of
-from boostrank.files.json_judgements import entries_of, json_of
+from boostrank.files.json_judgements import entries_of, is_json, json_of
 from boostrank.files.names import name_in, words_in
-from boostrank.files.source import Reading, format_of
+from boostrank.files.source import Reading, format_of, size_of
 from boostrank.files.tables import Batch, batches, header_of, query_name
 
 NAMES: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -56,6 +55,7 @@ _FORMS: Mapping[str, Mapping[int, Callable[[list[str]], Any]]] = {
     "grade": {4: itemgetter(0, 2, 3), 3: itemgetter(0, 1, 2), 2: lambda pair: (*pair, "1")},
     "score": {6: itemgetter(0, 2, 4), 3: itemgetter(0, 1, 2)},
 }
+_VALUES = {"grade": ("label",), "score": ("score", "rank"), "feature": ()}
 _OF_RANKS, _OF_PAIRS = 3, 2  # columns of a run without scores, and of judgements without grades
 _WORDS = {
     "grade": (
@@ -64,6 +64,7 @@ _WORDS = {
     ),
     "score": "`query Q0 document rank score tag` (TREC), or `query document rank` (MS MARCO)",
 }
+_RANKLIB = re.compile(r"\s*(\S+)\s+qid:(\S*)")
 _MISSING = re.compile(r"([+-]?nan|<NA>|None)?", re.IGNORECASE)
 _LARGEST = 2**31
 _BEGINNING = 1000  # bytes that tell what another file is
@@ -84,6 +85,7 @@ class DocumentRows:
     """Rows of documents, which a file, a frame or a mapping lists by query.
 
     Args:
+        what: grade, score or feature.
         qids, names, lines: query id, document name and line (or row) of each row.
         values: grades, or scores in a run, with NaN for rows without one.
         table: other columns.
@@ -106,24 +108,23 @@ class DocumentRows:
     words: dict[str, str] = field(default_factory=dict)
     problems: Problems = field(default_factory=dict)
 
-    def add(self, qid: str, name: str, line: int) -> None:
+    def add(self, qid: Any, name: Any, line: int) -> None:
         """Append a row without a value."""
-        self.qids.append(query_name(qid))
-        self.names.append(name)
+        self.qids.append(query_name(as_name(qid)))
+        self.names.append(as_name(name))
         self.lines.append(line)
 
-    def add_value(self, qid: Any, name: Any, word: Any, line: int, *, missing: bool = True) -> None:
-        """Append a row with the number in a word, which may be missing."""
-        self.add(as_name(qid), as_name(name), line)
-        text = str(word).strip()
+    def add_value(self, word: Any, *, missing: bool = True) -> None:
+        """Append the number in a word, which may be missing, for the first row without a value."""
+        row, text = len(self.values), str(word).strip()
         text = {"true": "1", "false": "0"}.get(text.lower(), text)
         value = number_in(text)
         if value != value and not (missing and _MISSING.fullmatch(text)):
             words = no_number(text, "write a number, or leave the row out")
-            raise self.refuse(-1, f"the {self.what} of {self.phrase(-1)}, {words}")
+            raise self.refuse(row, f"the {self.what} of {self.phrase(row)}, {words}")
         self.values.append(value)
-        if not self.qids[-1].strip() or not self.names[-1].strip():
-            raise self.refuse(-1, "the query or the document has no name; write both")
+        if not self.qids[row].strip() or not self.names[row].strip():
+            raise self.refuse(row, "the query or the document has no name; write both")
 
     def add_names(self, batch: Batch, *, required: bool = False) -> None:
         """Append the names in a table, without values."""
@@ -137,12 +138,6 @@ class DocumentRows:
             names += map(query_name, added) if role == "qid" else added
         self.lines += (batch.lines + batch.first).tolist()
 
-    def take(self, rows: Sequence[int]) -> None:
-        """Keep some of the rows."""
-        self.qids = [self.qids[i] for i in rows]
-        self.names = [self.names[i] for i in rows]
-        self.lines = [self.lines[i] for i in rows]
-
     def phrase(self, row: int) -> str:
         """Return the document of a row, for messages."""
         return f"document {self.names[row]!r} of query {self.qids[row]!r}"
@@ -152,10 +147,10 @@ class DocumentRows:
         return Fault(self.lines[row], reason).error(self.file, 0, by_row=self.by_row)
 
 
-def place_of(parts: Sequence[DocumentRows], *row: int) -> str:
-    """Format a row as `FILE:line: document '7555' of query 'red shoe'`, or as "" if there is no
-    row."""
-    for i in row:
+def place_of(parts: Sequence[DocumentRows], numbers: Sequence[int] | Int64Array) -> str:
+    """Format the first of some rows as `FILE:line: document '7555' of query 'red shoe'`, or as ""
+    if there are none."""
+    for i in numbers[:1]:
         for rows in parts:
             if i < len(rows.qids):
                 return str(rows.refuse(i, rows.phrase(i)))
@@ -163,13 +158,13 @@ def place_of(parts: Sequence[DocumentRows], *row: int) -> str:
     return ""
 
 
-def values_by_query(source: Any, roles: Roles | None = None, *, run: bool = False) -> Values:
+def values_by_query(source: Any, roles: Any = None, *, run: bool = False) -> Values:
     """Return the grade (or the score in a run) of each document by query. Documents without a grade
     are left out.
 
     Args:
         source: a path, a data frame, or a mapping such as {"q1": {"d1": 2}}.
-        roles: see `read_rows`.
+        roles: names of the columns `label`, `qid` and `id` in tables.
 
     Raises:
         FileFormatError: the source cannot be read, or lists a document twice. The message has the
@@ -177,7 +172,7 @@ def values_by_query(source: Any, roles: Roles | None = None, *, run: bool = Fals
     """
     if isinstance(source, Values):
         return source
-    rows, values = read_rows(source, roles, run=run), Values()
+    rows, values = read_rows(source, Reading(**(roles or {})), run=run), Values()
     for row, (qid, name, value) in enumerate(
         zip(rows.qids, rows.names, rows.values.tolist(), strict=True)
     ):
@@ -191,24 +186,17 @@ def values_by_query(source: Any, roles: Roles | None = None, *, run: bool = Fals
     if missing.size:
         warn_user(
             f"{count_of(missing.size, 'document')} without a {rows.what} left out; first: "
-            f"{place_of([rows], int(missing[0]))}"
+            f"{place_of([rows], missing)}"
         )
     return values
 
 
-def read_rows(
-    source: Any,
-    roles: Roles | None = None,
-    *,
-    run: bool = False,
-    missing_tokens: Sequence[str] = (),
-) -> DocumentRows:
+def read_rows(source: Any, reading: Reading | None = None, *, run: bool = False) -> DocumentRows:
     """Read judgements, or a run, in any form.
 
     Args:
         source: see `values_by_query`.
-        roles: names of the columns `label`, `qid` and `id` in tables.
-        missing_tokens: words for a missing value in tables.
+        reading: options for tables, of which `label`, `qid`, `id` and `missing_tokens` are used.
 
     Raises:
         FileFormatError: the source cannot be read, or a score is missing. The message has the line.
@@ -218,16 +206,15 @@ def read_rows(
     rows = DocumentRows(path or f"the {kind_of_rows}", what)
     if path is None:
         _add_object(rows, source)
-    elif os.path.exists(path) and not os.path.isfile(path):  # a pipe, which can be read only once
+    elif size_of(path) is None:  # a pipe, which can be read only once
         _add_list(rows)
     else:
-        spec = format_of(source)
-        first = b"" if spec.begins else first_line(rows.file)
-        if first.lstrip()[:1] in (b"{", b"["):
+        spec, first = format_of(source), first_text(path)
+        if is_json(first):
             _add_json(rows, json_of(rows.file, first, once=True))
-        elif spec.begins or (spec.is_table and not _is_list(first, rows.what)):
-            _add_table(rows, roles or {}, missing_tokens)
-        elif not _has_values(first, rows.what) and (kind := foreign_kind(first[:_BEGINNING])):
+        elif spec.is_table and not _is_list(first, what):
+            _add_table(rows, reading or Reading())
+        elif not _has_values(first, what) and (kind := foreign_kind(first[:_BEGINNING])):
             raise FileFormatError(f"the file has no {kind_of_rows}: it is {kind}", file=rows.file)
         else:
             _add_list(rows)
@@ -249,7 +236,7 @@ def read_rows(
 def _cells(line: bytes) -> list[str]:
     """Split a line at tabs, or else at blanks."""
     text = line.decode("utf-8", "backslashreplace")
-    cells = [cell.strip() for cell in text.split("\t")] if "\t" in text else []
+    cells = list(map(str.strip, text.split("\t")))
     return cells if len(cells) > 2 and all(cells) else text.split()
 
 
@@ -268,18 +255,13 @@ def _has_values(line: bytes, what: str) -> bool:
     return _OF_PAIRS < len(_cells(line)) in _FORMS[what] and _is_list(line, what)
 
 
-def _is_header(qid: str, name: str) -> bool:
-    """Return whether a query and a document of a row are names of columns."""
-    return bool(recognised("qid", [qid]) and recognised("id", [name]))
-
-
 def is_list(path: str, what: str) -> bool:
     """Return whether a text begins with a line of a run (`what` is "score") or of qrels ("grade"),
     without names of columns.
     """
-    if path == "-" or not os.path.isfile(path) or format_of(path).begins:
+    if path == "-" or not os.path.isfile(path):
         return False
-    line = first_line(path)
+    line = first_text(path)
     return len(_cells(line)) > _OF_PAIRS and b"qid:" not in line and _is_list(line, what)
 
 
@@ -289,21 +271,19 @@ def _add_list(rows: DocumentRows) -> None:
     for number, line in lines_of(rows.file):
         if line.startswith(b"#"):
             rows.words |= words_in(line)
-        if line.startswith(b"#") or not line.strip():
+            continue
+        if not line.strip():
             continue
         # RankLib's rows name their query; the number of cells tells the other forms apart.
-        words_of_row = line.decode("utf-8", "backslashreplace").split()
-        if len(words_of_row) > 1 and words_of_row[1].startswith("qid:") and rows.what == "grade":
-            qid, document, word = (
-                words_of_row[1][4:],
-                name_in(line.partition(b"#")[2]),
-                words_of_row[0],
-            )
+        match = _RANKLIB.match(line.decode("utf-8", "backslashreplace"))
+        if match and rows.what == "grade":
+            word, qid = match.groups()
+            document = name_in(line.partition(b"#")[2])
         else:
             cells = _cells(line)
             width = width or len(cells)
-            is_json = not rows.qids and line.lstrip()[:1] in (b"{", b"[")
-            if len(cells) != width or width not in forms or is_json:
+            is_first_json = not rows.qids and is_json(line)
+            if len(cells) != width or width not in forms or is_first_json:
                 forms_of_file = "or a table that names its columns"
                 if not os.path.isfile(rows.file):
                     forms_of_file = "as in every pipe; write tables and JSON to a file"
@@ -311,10 +291,12 @@ def _add_list(rows: DocumentRows) -> None:
                 raise FileFormatError(words, file=rows.file, line=number)
             qid, document, word = forms[width](cells)
             has_number = width > _OF_PAIRS and NUMBER.fullmatch(word)
-            if not rows.qids and not has_number and _is_header(qid, document):
+            is_first = not rows.qids and not has_number
+            if is_first and recognised("qid", [qid]) and recognised("id", [document]):
                 is_ranked &= recognised("score", [word]) is None
                 continue
-        rows.add_value(qid, document, word, number, missing=False)
+        rows.add(qid, document, number)
+        rows.add_value(word, missing=False)
         if is_ranked and width == _OF_RANKS:
             if not rows.values[-1] >= 0.0 or rows.values[-1] % 1.0:
                 words = f"the rank {word!r} is not a whole number; a run has the form"
@@ -331,13 +313,14 @@ def _add_list(rows: DocumentRows) -> None:
 
 def _add_json(rows: DocumentRows, entries: Iterable[tuple[int, Any]]) -> None:
     """Add JSON values with their lines, where 0 is a value whose entries are counted."""
-    roles = "qid", "id", rows.what if rows.what == "score" else "label"
+    roles = "qid", "id", _VALUES[rows.what][0]
     keys = [list(map(plain_name, chain(*NAMES[role]))) for role in roles]
     for line, value in entries:
         rows.by_row = not line
         try:
             for qid, name, word in entries_of(value, keys):
-                rows.add_value(qid, name, word, line or len(rows.qids) + 1)
+                rows.add(qid, name, line or len(rows.qids) + 1)
+                rows.add_value(word)
         except (LookupError, TypeError, AttributeError):
             words = (
                 'the JSON has no documents by query: write {"query": {"document": number}}, or rows'
@@ -366,13 +349,17 @@ def _add_object(rows: DocumentRows, source: Any) -> None:
         for role, name in rows.columns.items()
     ]
     for number, (qid, name, value) in enumerate(zip(*columns, strict=True), 1):
-        rows.add_value(qid, name, value, number)
+        rows.add(qid, name, number)
+        rows.add_value(value)
+
+
+def first_text(path: str) -> bytes:
+    """Return the first line of a text (see `first_line`), or b"" for a binary table."""
+    return b"" if format_of(path).begins else first_line(path)
 
 
 def as_name(value: Any) -> str:
     """Return a query id or a document name as text, which is empty if it is missing."""
-    if isinstance(value, str):
-        return value
     if value is None or value != value:
         return ""
     if isinstance(value, float) and value.is_integer():
@@ -387,51 +374,47 @@ def recognised(role: str, header: Sequence[str]) -> str | None:
     """Return the column with a role by its name in `NAMES`, or None if there is none, or
     several."""
     try:
-        return column_of(role, header, Reading(), NAMES)
+        return usual_column(role, header, defaults=NAMES)
     except DataError:
         return None
 
 
-def choose(rows: DocumentRows, header: Sequence[str], roles: Roles, *, valued: bool = True) -> None:
-    """Choose the columns `qid` and `id` of a table, and that of the values.
+def choose(rows: DocumentRows, header: Sequence[str], roles: Roles) -> None:
+    """Choose the columns `qid` and `id` of a table, and that of grades or scores.
 
     Args:
         roles: names of columns that the user gives. Other tables may have them.
     """
-    listed: dict[str, Any] = {role: name for role, name in roles.items() if name in header}
-    options = Reading(**listed)
     columns: dict[str, str] = {}
-    values = ("score", "rank") if rows.what == "score" else ("label",)
-    for role in ("qid", "id", *values[: valued * 2]):
+    for role in ("qid", "id", *_VALUES[rows.what]):
+        name = roles.get(role)
         try:
-            name = column_of(role, header, options, NAMES)
+            if name not in header:
+                name = usual_column(role, header, roles.values(), NAMES)
         except DataError as error:
             raise FileFormatError(str(error), file=rows.file) from None
-        if name is None and role != "score":
-            names = dict.fromkeys(chain(*NAMES[role]))
-            usual = repr(roles[role]) if role in roles else " or ".join(names)
-            if role == "rank":
-                usual = "score or rank"
-            mend = "name it in the first line"
-            if rows.what != "score":  # data join reads no runs
-                mend += f", or pass its name to data join, --{role} COLUMN"
-            raise FileFormatError(f"no column is called {usual}; {mend}", file=rows.file)
         if name is not None:
             columns[role] = name
             if role == "score":
                 break
+        elif role != "score":
+            usual = " or ".join(dict.fromkeys(chain(*NAMES[role])))
+            if role == "rank":
+                usual = "score or rank"
+            elif role in roles:
+                usual = repr(roles[role])
+            mend = "name it in the first line"
+            if rows.what != "score":  # data join reads no runs
+                mend += f", or pass its name to data join, --{role} COLUMN"
+            raise FileFormatError(f"no column is called {usual}; {mend}", file=rows.file)
     rows.columns = columns
 
 
-def _add_table(rows: DocumentRows, roles: Roles, missing_tokens: Sequence[str]) -> None:
+def _add_table(rows: DocumentRows, reading: Reading) -> None:
     """Add the rows of a table with names of columns."""
-    choose(rows, header_of(rows.file), roles)
-    for batch in batches(
-        rows.file, texts=tuple(rows.columns.values()), missing_tokens=missing_tokens
-    ):
-        rows.by_row = batch.by_row
-        qid, name, value = rows.columns.values()
-        columns = batch.names(qid), batch.names(name), batch.text(value).to_pylist()
-        lines = (batch.lines + batch.first).tolist()
-        for qid, name, word, line in zip(*columns, lines, strict=True):
-            rows.add_value(qid, name, word, line)
+    choose(rows, header_of(rows.file), reading.roles)
+    columns = tuple(rows.columns.values())
+    for batch in batches(rows.file, texts=columns, missing_tokens=reading.missing_tokens):
+        rows.add_names(batch)
+        for word in batch.text(columns[-1]).to_pylist():
+            rows.add_value(word)

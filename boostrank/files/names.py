@@ -9,13 +9,12 @@ features, one per line, as in `# f1: name`.
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from boostrank.core.errors import FileFormatError, ParameterError
-from boostrank.core.files import read_text
+from boostrank.core.files import path_of, read_text
 
 _PAIR = re.compile(r"[fF]?(\d+)(?:\s*[:=,]\s*|\s+)(\S.*)")
 # First lines of tables of names and of CatBoost's column descriptions.
@@ -35,14 +34,14 @@ Names = Mapping[int, str] | tuple[str, ...]
 """A mapping from feature numbers to names, or the names of all features in order."""
 
 
-def numbered_names(source: str | os.PathLike[str] | Sequence[str] | Mapping[int, str]) -> Names:
-    """Return feature names, which are passed as such or read from a file."""
-    if isinstance(source, str | os.PathLike):
-        path = os.fspath(source)
+def numbered_names(source: Any) -> Names:
+    """Return feature names, which are passed as `Names` or a sequence, or read from a file."""
+    path = path_of(source)
+    if path is not None:
         return names_in(read_text(path), path)
     names: Names = dict(source) if isinstance(source, Mapping) else tuple(map(str, source))
     values = list(names.values()) if isinstance(names, Mapping) else names
-    if not values or not all(name.strip() for name in values) or len(set(values)) < len(values):
+    if not values or not all(map(str.strip, values)) or len(set(values)) < len(values):
         raise ParameterError("feature_names must be distinct and not blank")
     return names
 
@@ -52,7 +51,7 @@ def names_in(text: str, path: str, *, skip_blank: bool = False) -> Names:
     if text.lstrip().startswith(("[", "{")):
         features = enumerate(map(name_of, features_in_json(text, path)))
         return tuple(_checked([(0, i, name) for i, name in features], path).values())
-    by_number = {i: line.strip() for i, line in enumerate(text.rstrip().split("\n"), 1)}
+    by_number = dict(enumerate(map(str.strip, text.rstrip().split("\n")), 1))
     if skip_blank and text.strip():
         by_number = {i: line for i, line in by_number.items() if line}
     lines = list(by_number.values())

@@ -11,11 +11,7 @@ from boostrank.files.source import AnySource
 from boostrank.files.store import stream_files
 from boostrank.options import Option, ReadOptions, declared, takes_options
 
-_SHARED = (
-    Option(name="like", help=""),
-    Option(name="threads", help=""),
-    Option(name="progress", help=""),
-)
+_SHARED = [Option(name=name, help="") for name in ("like", "threads", "progress")]
 _takes_reader_options = takes_options((*_SHARED, *declared(ReadOptions).values()), alone=False)
 
 

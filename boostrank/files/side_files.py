@@ -10,6 +10,7 @@ from __future__ import annotations
 import filecmp
 import os
 import shlex
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -37,12 +38,14 @@ def find_sidecar(path: str | None, suffixes: tuple[str, ...]) -> str | None:
     if path is None:
         return None
     sidecars = list(filter(os.path.lexists, sidecar_paths(path, suffixes)))
-    sidecar = sidecars[0] if sidecars else None
-    if sidecar is not None and not os.path.isfile(sidecar):
+    if not sidecars:
+        return None
+    sidecar, *others = sidecars
+    if not os.path.isfile(sidecar):
         kind = "not a regular file" if os.path.exists(sidecar) else "a broken link"
         raise InputError(f"{sidecar} would be read with {path}, but is {kind}; fix or remove it")
-    for other in sidecars[1:] if suffixes == GROUP_SUFFIXES else ():
-        if os.path.isfile(other) and not filecmp.cmp(sidecars[0], other, shallow=False):
+    for other in others if suffixes == GROUP_SUFFIXES else ():
+        if os.path.isfile(other) and not filecmp.cmp(sidecar, other, shallow=False):
             raise InputError(f"{sidecar} and {other} have other sizes for {path}; remove one")
     return sidecar
 
@@ -75,7 +78,7 @@ def some_sizes(path: str | None) -> list[int]:
     if path is None:
         return []
     words = read_text(path, errors="replace").split()
-    return [int(word) for word in words if word.isdigit() and len(word) < 10]
+    return [int(word) for word in words if word.isdecimal() and len(word) < 10]
 
 
 def read_sizes(path: str, rows: int) -> Int64Array:
@@ -137,8 +140,8 @@ def weighted(path: str, weights: Float64Array, queries: QueryIndex) -> QueryInde
         raise FileFormatError(str(error), file=path) from None
 
 
-def _lines(path: str) -> list[tuple[int, str]]:
+def _lines(path: str) -> Iterable[tuple[int, str]]:
     """Return the number and the text of each line, without blank lines at the end of the file."""
     text = read_text(path, errors="backslashreplace").rstrip()
     lines = text.split("\n") if text else []
-    return [(number, line.strip()) for number, line in enumerate(lines, start=1)]
+    return enumerate(map(str.strip, lines), 1)

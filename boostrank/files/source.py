@@ -30,7 +30,7 @@ from boostrank.data.roles import DEFAULTS
 from boostrank.files.blocks import LINES, Block, UnreadableLine
 from boostrank.files.names import numbered_names
 from boostrank.files.side_files import GROUP_SUFFIXES, UNREAD_SUFFIXES, WEIGHT_SUFFIX, refuse_unread
-from boostrank.options import ReadOptions
+from boostrank.options import ReadOptions, as_list
 from boostrank.records import jsonable
 
 OneSource = str | os.PathLike[str] | BinaryIO
@@ -175,6 +175,10 @@ class File:
             self._descriptor = None
 
 
+Task = tuple[File, Callable[[], Block]]
+Then = Callable[[Block], Any] | None
+
+
 class Source:
     """A data set in one or more files of one format, which are opened one after another.
 
@@ -200,12 +204,11 @@ class Source:
     has_qid: bool
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
-        default = ReadOptions()
-        for name in self.unused:
-            if getattr(reading, name) != getattr(default, name):
+        for name, setting in reading.changed.items():
+            if name in self.unused:
                 raise ParameterError(
-                    f"{name}={getattr(reading, name)!r} is not supported by this data format; "
-                    "use --format if the file has another format"
+                    f"{name}={setting!r} is not supported by this data format; use --format if the"
+                    " file has another format"
                 )
         self.reading, self._files = reading, files
         for source in files:
@@ -262,8 +265,8 @@ class Source:
             return None
         numbers = {name: number for number, name in names.items() if name not in space.ignored}
         missing = [name for name in trained if name not in numbers]
-        if missing or len(numbers) > space.n_features:
-            more = sorted(numbers.keys() - trained, key=numbers.__getitem__)
+        more = sorted(numbers.keys() - trained, key=numbers.__getitem__)
+        if missing or more:
             raise FileFormatError(misfit(missing, more), file=self.first.name)
         return np.array([numbers[name] for name in trained], np.int64) - base
 
@@ -287,35 +290,34 @@ class Source:
         self.begin(file)
         return file
 
-    def loads(self, chunk_bytes: int, threads: int) -> Iterator[tuple[File, Load | None]]:
-        """Yield (file, None) for each file, then (file, load) for each of its chunks. `leave`
-        closes the file."""
+    def _tasks(self, chunk_bytes: int, threads: int, then: Then) -> Iterator[Task]:
+        """Yield each file with a function that returns an empty block, and then with functions that
+        parse its chunks. `leave` closes the file."""
         for i in range(len(self._files)):
             file = self._next(i) if i else self.first
             # Several chunks per thread, because other threads wait for the last chunk.
             share = file.total // (4 * threads) if file.total is not None else chunk_bytes
             size = max(1, min(chunk_bytes, MAX_LINE, max(share, _SMALLEST_CHUNK)))
-            yield file, None
+            yield file, partial(Block, np.zeros(0))
             for load in file.loads(size):
-                yield file, load
+                yield file, partial(self._run, file, load, then)
+
+    def _run(self, file: File, load: Load, then: Then) -> Block:
+        block = self.parse(file, load)
+        if then is not None and block.n_rows:
+            block.result = then(block)
+        return block
 
     def blocks(
-        self, chunk_bytes: int, threads: int, then: Callable[[Block], Any] | None = None
+        self, chunk_bytes: int, threads: int, then: Then = None
     ) -> Iterator[tuple[File, Block]]:
         """Yield each file and block in order. The first block of each file is empty.
 
         The thread that parses a block calls `then` on it and stores the result in `Block.result`.
         The number of unfinished blocks is at most the number of threads plus 2.
         """
-
-        def parsed(file: File, load: Load | None) -> Block:
-            block = Block(np.zeros(0)) if load is None else self.parse(file, load)
-            if then is not None and block.n_rows:
-                block.result = then(block)
-            return block
-
         file, lines = self.first, self.header_lines
-        for current, result in _submitted(self.loads(chunk_bytes, threads), parsed, threads):
+        for current, result in _submitted(self._tasks(chunk_bytes, threads, then), threads):
             if current is not file:
                 self.leave(file)
                 file, lines = current, self.header_lines
@@ -341,41 +343,36 @@ class Source:
             file.close()
 
 
-def _submitted(
-    loads: Iterator[tuple[File, Any]], parse: Callable[[File, Any], Block], threads: int
-) -> Iterator[tuple[File, Callable[[], Block]]]:
+def _submitted(tasks: Iterator[Task], threads: int) -> Iterator[Task]:
     if threads <= 1:
-        for file, load in loads:
-            yield file, partial(parse, file, load)
+        yield from tasks
         return
     pool = ThreadPoolExecutor(threads, thread_name_prefix="boostrank-read")
-    waiting: deque[tuple[File, Callable[[], Block]]] = deque()
+    waiting: deque[Task] = deque()
     try:
-        for file, load in loads:
-            waiting.append((file, pool.submit(parse, file, load).result))
+        for file, task in tasks:
+            waiting.append((file, pool.submit(task).result))
             if len(waiting) > threads + 1:
                 yield waiting.popleft()
         while waiting:
             yield waiting.popleft()
     finally:
         pool.shutdown(cancel_futures=True)
-        loads.close()  # type: ignore[attr-defined]
+        tasks.close()  # type: ignore[attr-defined]
 
 
 def expand(source: AnySource) -> list[OneSource]:
     """Return a list of files in which folders and patterns (`*`, `?`, `[...]`) are replaced by
     their files."""
     sources: list[OneSource] = []
-    for item in (
-        source if isinstance(source, Sequence) and not isinstance(source, str) else [source]
-    ):
+    for item in as_list(source):
         path = path_of(item)
         sources += [item] if path is None else matching(path)
     if not sources:
         raise ParameterError("no file is given; pass at least one")
     seen = set()
-    for path in (item for item in sources if isinstance(item, str)):
-        real = path if path == "-" else os.path.realpath(path)
+    for path in filter(None, map(path_of, sources)):
+        real = os.path.realpath(path)
         if real in seen:
             raise ParameterError(f"{path} is given twice in one data set")
         seen.add(real)

@@ -16,6 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -28,14 +29,24 @@ from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array, 
 from boostrank.data.categories import Categories, Coding, is_coarse
 from boostrank.data.feature_space import FeatureSpace
 from boostrank.data.frames import read_codes
-from boostrank.files import blocks as slots
-from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, UnreadableLine, zeroed
+from boostrank.files.blocks import (
+    BAD_KEPT,
+    BAD_ROWS,
+    BEYOND_FLOAT32,
+    BLANK_LINES,
+    INFINITIES,
+    LINES,
+    Block,
+    Fault,
+    zeroed,
+)
 from boostrank.files.chunks import first_line
 from boostrank.files.columns import Columns, choose_columns
 from boostrank.files.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.files.source import File, Load, OneSource, Reading, Source, format_of, open_files
 from boostrank.options import typed_names
 
+_NUMERIC = re.compile(r"(u?int\d+|(half)?float|double|bool|decimal.*|null)\Z")
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 _WHOLE = re.compile(r"(?<=\d)\.0*\Z", re.ASCII)
 _NO_ID = {"nan", "<na>", "nat", "null", "none"}
@@ -83,11 +94,6 @@ class Batch:
     first: int = 0
     by_row: bool = False
 
-    @property
-    def columns(self) -> Columns:
-        """The columns of the file."""
-        return self.file.columns
-
     def __len__(self) -> int:
         return int(self.lines.size)
 
@@ -102,7 +108,7 @@ class Batch:
     def refuse_column(self, position: int, reason: str) -> FileFormatError:
         """Return the error about a column."""
         return FileFormatError(
-            f"column {self.columns.header[position]!r} {reason}", file=self.file.name
+            f"column {self.file.columns.header[position]!r} {reason}", file=self.file.name
         )
 
     # Columns by name
@@ -129,9 +135,7 @@ class Batch:
     def ids(self, name: str) -> Any:
         """Return ids as an Arrow text array, where whole numbers and times are alike in all
         formats."""
-        coded = self.text(name).dictionary_encode()
-        ids = [word and query_name(word) for word in coded.dictionary.to_pylist()]
-        return arrow().array(ids, arrow().string()).take(coded.indices)
+        return _rewrite(self.text(name), query_name)
 
     def whole_column(self, name: str, low: int, high: int) -> Int64Array:
         """Return a column that contains integers within a range as int64[n]."""
@@ -140,15 +144,15 @@ class Batch:
     def truth(self, name: str) -> Int64Array:
         """Return a Boolean column (0 and 1, or false and true) as int64[n]."""
         pa, pc, words = arrow(), arrow(".compute"), self.text(name)
-        codes = np.asarray(pc.fill_null(pc.index_in(words, pa.array([*_NO, *_YES])), -1))
+        codes = np.asarray(pc.index_in(words, pa.array([*_NO, *_YES])).fill_null(-1))
         bad = first_true(codes < 0)
         if bad is not None:
             value = words[bad].as_py() or "missing"
             raise self.refuse(bad, f"{name} is {value[:40]}, and must be 0 or 1 (or false, true)")
         return np.asarray(codes // len(_NO), np.int64)
 
-    def _place(self, name: str) -> int:
-        return self.columns.header.index(name)
+    def _place(self, name: str) -> Any:
+        return self.file.columns.header.index(name)
 
     # Columns by position
 
@@ -160,7 +164,7 @@ class Batch:
                 position, f"is of type {array.type}; expected numbers: convert it"
             )
         if array.type not in (pa.float32(), pa.float64()):
-            array = arrow(".compute").cast(array, pa.float64(), safe=False)
+            array = array.cast("float64", safe=False)
         return np.asarray(array)
 
     def codes(self, position: int) -> tuple[Float64Array, list[Any]]:
@@ -177,7 +181,7 @@ class Batch:
         try:
             if pa.types.is_duration(array.type):
                 raise pa.ArrowInvalid
-            text = arrow(".compute").cast(array, pa.string())
+            text = array.cast("string")
         except pa.ArrowException:
             raise self.refuse_column(
                 position,
@@ -185,19 +189,17 @@ class Batch:
             ) from None
         if not (pa.types.is_temporal(array.type) or pa.types.is_decimal(array.type)):
             return text
-        coded = text.dictionary_encode()
-        plain = pa.array(map(_plain, coded.dictionary.to_pylist()), pa.string())
-        return plain.take(coded.indices)
+        return _rewrite(text, _plain)
 
     def query_ids(self, position: int) -> tuple[Array, list[Fault]]:
         """Return the query id of each row as int64 or objects (see `runs_of`), and the rows without
         a query id."""
         pa, array = arrow(), self.decoded(position)
         if pa.types.is_boolean(array.type):
-            array = array.cast(pa.int64())
+            array = array.cast("int64")
         absent = (
-            f"query id in column {self.columns.header[position]!r} is missing or fractional; ids"
-            " must be integers or text"
+            f"query id in column {self.file.columns.header[position]!r} is missing or fractional;"
+            " ids must be integers or text"
         )
         is_float = pa.types.is_floating(array.type)
         if is_float or (pa.types.is_integer(array.type) and array.type != pa.uint64()):
@@ -230,9 +232,9 @@ class Batch:
         if not arrow().types.is_dictionary(array.type):
             return array
         values = array.dictionary
-        return (values.cast(arrow().large_string()) if is_text(values.type) else values).take(
-            array.indices
-        )
+        if is_text(values.type):
+            values = values.cast("large_string")
+        return values.take(array.indices)
 
     def sound(self, position: int) -> Any:
         """Validate and return a text or dictionary column, because damaged files may contain any
@@ -269,10 +271,6 @@ class TableSource(Source):
         super().__init__(files, reading)
         self.has_qid = self.columns.qid is not None
         self.warnings += self.columns.warnings
-        trained = reading.trained_categories
-        for j, name in enumerate(self.columns.names):
-            if trained is not None and self.columns.places[j] in self.columns.coded:
-                self.codings[j] = Coding(name, trained[name])
 
     @abstractmethod
     def batch(self, file: Any, chunk: Any) -> Batch:
@@ -282,21 +280,6 @@ class TableSource(Source):
     def written(self, chunk: Any, batch: Batch) -> tuple[Any, Any, Int64Array]:
         """Return a chunk as it is written in the file: text or record batch, header, and the end of
         each row."""
-
-    def _as_written(self, chunk: Any, batch: Batch) -> Block:
-        """Return the rows before the first unreadable row as they are written in the file, with
-        their queries."""
-        position, lines = batch.columns.qid, batch.lines
-        assert position is not None
-        ids, faults = batch.query_ids(position)
-        bad = sorted([*batch.faults, *faults], key=lambda fault: fault.line)[:1]
-        lines = lines[lines < bad[0].line] if bad else lines
-        block = Block(np.zeros(lines.size), lines=lines, bad=bad, unterminated=batch.unterminated)
-        block.counts[slots.LINES] = batch.n_lines
-        block.runs, block.names = slots.runs_of(ids[: lines.size], lines)
-        block.text, block.head, ends = self.written(chunk, batch)
-        block.ends = ends[: lines.size]
-        return block
 
     def choose(
         self,
@@ -344,7 +327,8 @@ class TableSource(Source):
             raise FileFormatError(f"{words}: {options}", file=file, line=line)
         self.text = {name: line for name in names} | self.text
         with_coded = replace(columns, coded=columns.coded | text.keys())
-        self.columns = with_coded if self.columns is columns else self.columns
+        if self.columns is columns:
+            self.columns = with_coded
         return with_coded
 
     def text_words(self, rows: int) -> tuple[str, str]:
@@ -358,9 +342,7 @@ class TableSource(Source):
         """Convert the columns of a chunk to features, labels, query ids and weights."""
         chunk = load()
         batch = self.batch(file, chunk)
-        if self.reading.whole:
-            return self._as_written(chunk, batch)
-        columns, faults, values, categories = batch.columns, list(batch.faults), [], {}
+        columns, faults, values, categories = file.columns, list(batch.faults), [], {}
         for j, position in enumerate(columns.places):
             if position in columns.coded:
                 codes, categories[j] = batch.codes(position)
@@ -374,6 +356,8 @@ class TableSource(Source):
         stand_ins = [fault for fault in faults if fault.stand_in and self.reading.lenient]
         bad = {fault.line: fault for fault in reversed(faults) if fault not in stand_ins}
         keep = ~np.isin(batch.lines, list(bad))
+        if bad and self.reading.whole:  # the first fault ends the rows
+            keep = batch.lines < min(bad)
         if bad:
             features = np.ascontiguousarray(features[keep])
             rows = {position: column[keep] for position, column in rows.items()}
@@ -381,37 +365,50 @@ class TableSource(Source):
         labels = rows.get(columns.label, np.zeros(lines.size)) + 0.0  # -0 becomes 0
         block = Block.from_rows(labels, features, rows.get(columns.qid), lines)
         block.weights, block.document_names = rows.get(columns.weight), rows.get(columns.id)
-        block.others = {columns.header[at]: rows[at] for at in columns.others if at in rows}
+        block.others = {columns.header[at]: rows[at] for at in columns.others}
         block.categories = categories
-        coarse = zip(columns.places, map(is_coarse, values), strict=True)
-        block.coarse = tuple(columns.header[at] for at, is_rounded in coarse if is_rounded)
+        coarse = compress(columns.places, map(is_coarse, values))
+        block.coarse = tuple(columns.header[at] for at in coarse)
+        if self.reading.whole:
+            block.text, block.head, ends = self.written(chunk, batch)
+            block.ends = ends[keep]
+        if self.reading.pick is not None:
+            block.result = batch
         # Count the rows and lines, and describe the first rows with faults.
-        block.counts[slots.BAD_ROWS], block.counts[slots.INFINITIES] = len(bad), infinite
-        block.counts[slots.LINES] = batch.n_lines
-        block.counts[slots.BLANK_LINES] = batch.n_lines - lines.size - len(bad)
-        block.bad = sorted(bad.values(), key=lambda fault: fault.line)[: slots.BAD_KEPT]
+        block.counts[BAD_ROWS], block.counts[INFINITIES] = len(bad), infinite
+        block.counts[LINES] = batch.n_lines
+        block.counts[BLANK_LINES] = batch.n_lines - lines.size - len(bad)
+        block.bad = sorted(bad.values(), key=lambda fault: fault.line)[:BAD_KEPT]
         for fault in stand_ins:
             block.stand_ins.setdefault(fault.stand_in, (fault.line, fault.column))
         block.stand_in_rows = len({fault.line for fault in stand_ins} - bad.keys())
         block.unterminated, block.size = batch.unterminated, batch.size
         if self.reading.trained_categories is not None:  # codes do not depend on earlier blocks
             with self._lock:  # counts of unknown categories are shared
-                self._code(block)
+                self.in_order(block)
         return block
 
     def _read_roles(self, batch: Batch, faults: list[Fault]) -> dict[int | None, Array]:
         """Return the columns other than features by position. Add faults for missing values."""
-        columns, reading = batch.columns, self.reading
+        columns, reading = batch.file.columns, self.reading
         rows: dict[int | None, Array] = {}
-        for position in set(columns.needed(reading)[0]).difference(columns.places):
+        for position in set(columns.needed()[0]).difference(columns.places):
             rows[position] = np.asarray(batch.numbers(position), np.float64)
-        for role, at in (("label", columns.label), ("weight", columns.weight)):
-            if at is not None and at in rows:
+        for role in ("label", "weight"):
+            at = getattr(columns, role)
+            if at in rows:
                 column = rows[at]
                 # A gain, or a command that reads no labels, may do without some of them.
                 if role == "label" and (reading.gain is not None or not reading.labelled):
                     column = np.where(np.isnan(column), 0.0, column)
-                faults += _missing(column, batch, columns.header[at], role)
+                wrong = ~np.isfinite(column) | ((column < 0) & (role == "weight"))
+                for row in np.flatnonzero(wrong).tolist():
+                    value, name = float(column[row]), columns.header[at]
+                    words = f"{role} {value:g} in column {name!r} is negative"
+                    if not np.isfinite(value):
+                        state = "missing" if np.isnan(value) else "infinite"
+                        words = f"{role} in column {name!r} is {state}; every row needs a number"
+                    faults.append(batch.fault(row, words))
         if columns.qid in batch.arrays:
             rows[columns.qid], without = batch.query_ids(columns.qid)
             faults += without
@@ -420,9 +417,11 @@ class TableSource(Source):
         return rows
 
     def in_order(self, block: Block) -> None:
-        """Replace the codes of categories by those of all blocks so far."""
+        """Replace the categories in the rows by codes, which all blocks share."""
         for j, values in block.categories.items():
-            name = self.columns.names[j]
+            name, trained = self.columns.names[j], self.reading.trained_categories
+            if j not in self.codings and trained is not None:
+                self.codings[j] = Coding(name, trained[name])
             if j not in self.codings:
                 ordered = name in self.ordered and name not in (self.reading.categorical or ())
                 if ordered and self.ordered[name] not in (None, len(values)):
@@ -432,11 +431,6 @@ class TableSource(Source):
                         " treated as unordered"
                     )
                 self.codings[j] = Coding(name, ordered=ordered)
-        self._code(block)
-
-    def _code(self, block: Block) -> None:
-        """Replace the categories in the rows by codes."""
-        for j, values in block.categories.items():
             assert block.dense is not None
             local = np.nan_to_num(block.dense[:, j], nan=-1).astype(np.int64)
             block.dense[:, j] = self.codings[j].codes(local, values)
@@ -447,13 +441,14 @@ class TableSource(Source):
     ) -> int:
         """Treat infinite values according to the options, add faults, and return the number of
         accepted values."""
-        at, inf = np.nonzero(np.isinf(features)), self.reading.inf
+        infinite, inf = np.argwhere(np.isinf(features)), self.reading.inf
         if inf != "keep":
-            features[at] = np.nan
+            features[tuple(infinite.T)] = np.nan
         if inf != "stop":
-            return at[0].size
-        for row, j in np.transpose(at).tolist():
-            name, value = batch.columns.header[batch.columns.places[j]], float(values[j][row])
+            return len(infinite)
+        for row, j in infinite.tolist():
+            columns, value = batch.file.columns, float(values[j][row])
+            name = columns.header[columns.places[j]]
             words = BEYOND_FLOAT32
             if np.isinf(value):
                 words = "is infinite; use --inf keep or --inf missing"
@@ -464,7 +459,7 @@ class TableSource(Source):
         """Return the columns as features, with the categories that were collected."""
         names, categories = self.columns.names, self.reading.trained_categories
         if categories is None:
-            categories = {names[j]: self.codings[j].categories for j in sorted(self.codings)}
+            categories = {coding.name: coding.categories for coding in self.codings.values()}
         return FeatureSpace(None, len(names), names, self.columns.how, categories)
 
     def numbered_names(self, base: int = 0) -> Mapping[int, str]:
@@ -482,26 +477,31 @@ def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[s
     ]
     listed = [f"{name!r} ({n:,} value{'s' * (n > 1)})" for name, (n, _) in text.items()]
     options: list[str] = []
-    for flag, before, names in (
-        ("drop", reading.drop, no_classes),
-        ("categorical", reading.categorical, [name for name in text if name not in no_classes]),
+    for flag, names in (
+        ("drop", no_classes),
+        ("categorical", [name for name in text if name not in no_classes]),
     ):
         if names:
-            options.append(f"--{flag} {typed_names(*(before or ()), *names)}")
+            before = getattr(reading, flag) or ()
+            options.append(f"--{flag} {typed_names(*before, *names)}")
     return f"text in column{'s' * (len(text) > 1)} {', '.join(listed)}", " ".join(options)
 
 
 def is_number(kind: Any) -> bool:
     """Return whether an Arrow type is numeric."""
-    types: Any = arrow().types
-    kinds = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
-    return any(is_kind(kind) for is_kind in kinds)
+    return bool(_NUMERIC.match(str(kind)))
 
 
 def is_text(kind: Any) -> bool:
     """Return whether an Arrow type is text."""
     # Old versions of pyarrow have no view of text.
     return str(kind) in ("string", "large_string", "string_view")
+
+
+def _rewrite(texts: Any, function: Callable[[str], str]) -> Any:
+    """Return a text array with the results of a function of each distinct text."""
+    coded, kind = texts.dictionary_encode(), arrow().string()
+    return arrow().array(map(function, coded.dictionary.to_pylist()), kind).take(coded.indices)
 
 
 def _matrix(columns: Sequence[Array], rows: int) -> Float32Array:
@@ -513,20 +513,6 @@ def _matrix(columns: Sequence[Array], rows: int) -> Float32Array:
             for j, column in enumerate(columns):
                 tile[:, j] = column[first : first + _TILE]
     return out
-
-
-def _missing(values: Float64Array, batch: Batch, name: str, role: str) -> list[Fault]:
-    """Return the rows that have a missing or infinite label or weight, or a negative weight."""
-    faults = []
-    for row in np.flatnonzero(~np.isfinite(values) | ((values < 0) & (role == "weight"))).tolist():
-        value = float(values[row])
-        if np.isfinite(value):
-            words = f"{role} {value:g} in column {name!r} is negative"
-        else:
-            state = "missing" if np.isnan(value) else "infinite"
-            words = f"{role} in column {name!r} is {state}; every row needs a number"
-        faults.append(batch.fault(row, words))
-    return faults
 
 
 def _canonical(word: str) -> int | str:
@@ -573,8 +559,7 @@ def whole_numbers(
 ) -> Int64Array:
     """Return numbers as int64[n]. Rows that are not kept are not checked and become `low`. See
     `Batch.whole_column`."""
-    with np.errstate(invalid="ignore"):
-        good = (values >= low) & (values <= high) & (values == np.floor(values))
+    good = (values >= low) & (values <= high) & (values == np.floor(values))
     bad = first_true(~good & kept)
     if bad is not None:
         value = "missing" if np.isnan(values[bad]) else f"{values[bad]:.17g}"
@@ -595,10 +580,11 @@ def header_of(path: OneSource) -> tuple[str, ...]:
 
 def _opened(path: OneSource, **options: Any) -> TableSource:
     if not is_table(path):
-        words = "not recognised as CSV, TSV, Parquet or Arrow by name or content"
-        kind = foreign_kind(first_line(str(path))[:1000]) if os.path.isfile(str(path)) else None
-        words += "" if kind is None else f": it is {kind}"
-        raise FileFormatError(words, file=str(path))
+        words, file = "not recognised as CSV, TSV, Parquet or Arrow by name or content", str(path)
+        kind = foreign_kind(first_line(file)[:1000]) if os.path.isfile(file) else None
+        if kind is not None:
+            words += f": it is {kind}"
+        raise FileFormatError(words, file=file)
     source = open_files(path, **options)[1]
     assert isinstance(source, TableSource)
     return source
@@ -614,30 +600,23 @@ def batches(
     chunk_bytes: int = 4 << 20,
 ) -> Iterator[Batch]:
     """Yield columns of a CSV, TSV (plain or compressed), Parquet or Arrow file, in row order."""
-    pick = tuple(dict.fromkeys(numbers)), tuple(dict.fromkeys((*texts, *truths)))
+    pick = numbers, (*texts, *truths)
     with closing(_opened(path, pick=pick, missing_tokens=missing_tokens)) as source:
         first = source.header_lines
-        for file, load in source.loads(chunk_bytes, 1):
-            if load is None:
-                continue
-            try:
-                batch = source.batch(file, load())
-            except UnreadableLine as error:
-                raise error.args[0].error(file.name, first) from None
-            if batch.faults:
-                raise min(batch.faults, key=lambda fault: fault.line).error(
-                    file.name, first, by_row=source.by_row
-                )
-            batch.first, batch.by_row = first, source.by_row
-            yield batch
-            first += batch.n_lines
-        source.leave(source.first)
+        for file, block in source.blocks(chunk_bytes, 1):
+            if block.bad:
+                raise block.bad[0].error(file.name, first, by_row=source.by_row)
+            batch = block.result
+            if batch is not None:
+                batch.first, batch.by_row = first, source.by_row
+                yield batch
+                first += batch.n_lines
 
 
 def numbers_of(paths: Sequence[str], name: str, missing_tokens: Sequence[str] = ()) -> Float64Array:
     """Return a numeric column of some tables, float64[N] in row order, where NaN is missing."""
     parts = [
-        np.asarray(batch.numbers(batch.columns.header.index(name)), np.float64)
+        batch.number(name)
         for path in paths
         for batch in batches(path, numbers=[name], missing_tokens=missing_tokens)
     ]

@@ -331,7 +331,7 @@ def test_sizes_beside_a_file_are_whole_numbers_that_sum_to_its_rows(tmp_path: An
     assert wrong("3\n4\n", 6) == ("the group sizes sum to 7, but the data has 6 rows", 0)
     assert wrong("3\n2\n", 6) == ("the group sizes sum to 5, but the data has 6 rows", 0)
     assert wrong("", 6) == ("the group sizes sum to 0, but the data has 6 rows", 0)
-    path.write_text("3 x 123456789\n1234567890 -4 5\n")
+    path.write_text("3 x \u00b2 123456789\n1234567890 -4 5\n")
     assert some_sizes(str(path)) == [3, 123456789, 5]
     assert some_sizes(None) == []
 

@@ -738,6 +738,15 @@ def test_judgements_come_through_a_pipe(tmp_path: Path) -> None:
     assert len(judged) == 9_000
 
 
+def test_judgements_come_through_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "qrels").write_text("q1 0 d1 1\n")
+    with (tmp_path / "qrels").open() as qrels:
+        monkeypatch.setattr("sys.stdin", qrels)
+        assert values_by_query("-") == {"q1": {"d1": 1}}
+
+
 @pytest.mark.parametrize("text", ["qid,docid,rel\nq1,d1,1\n", '{"q1": {"d1": 1}}\n'])
 def test_report_06_tables_and_json_in_a_pipe_are_told_to_be_files(
     text: str, plain: Path, tmp_path: Path

@@ -89,7 +89,7 @@ class ColumnarSource(TableSource):
             text = [position for position in columns.places if is_text(schema.field(position).type)]
             counts = {position: (0, 0) for position in text if position not in columns.coded}
             columns = self.with_text(columns, counts, 0, file.name)
-        numbers, texts = columns.needed(reading)
+        numbers, texts = columns.needed()
         file.columns, file.places = columns, sorted({*numbers, *texts})
         if reading.whole:
             file.places = list(range(len(names)))

@@ -63,7 +63,7 @@ class CsvSource(TableSource):
     def batch(self, file: File, chunk: Any) -> Batch:
         """Parse the columns that are needed, and number their lines without the blank ones."""
         text, columns = chunk, file.columns
-        numbers, texts = columns.needed(self.reading)
+        numbers, texts = columns.needed()
         array = np.frombuffer(text.buffer, np.uint8, text.size)
         table = self._table(text, array, len(columns.header), numbers, texts) if text.size else None
         n_lines = np.count_nonzero(array == 10) + text.unterminated
