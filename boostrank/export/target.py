@@ -129,7 +129,8 @@ class TargetSpec:
         no_missing: how the target reads missing values, if it has none.
         remedy: what to do about missing values, if the target has none.
         engine: the only engine whose models the target supports; empty for any engine of trees.
-        linear: the target of the same name for linear models, if there is one.
+        linear: what differs by field in the target of the same name for linear models, if there is
+            one.
         normalises: whether the program computes columns within queries, and adds them with
             weights whose sum is 1, so that only ranks are equal.
         categories: whether the target supports categorical splits.
@@ -161,7 +162,7 @@ class TargetSpec:
     categories: bool = True
     zeros: bool = False
     one_store: bool = False
-    linear: TargetSpec | None = None
+    linear: Mapping[str, Any] | None = None
     normalises: bool = False
     most_trees: int | None = None
     name_fault: Callable[[Sequence[str]], str | None] = lambda names: None
@@ -169,7 +170,9 @@ class TargetSpec:
     def serving(self, engine: str) -> TargetSpec:
         """Return the target for models of an engine."""
         is_linear = bool(engine) and not get_backend(engine).grows_trees
-        return self.linear if is_linear and self.linear is not None else self
+        if not is_linear or self.linear is None:
+            return self
+        return replace(self, engine="linear", finite=True, linear=None, **self.linear)
 
     def scorer(self, body: bytes, feature_names: Sequence[str]) -> Score:
         """Return a function that scores rows with a file."""

@@ -192,7 +192,7 @@ class _Language:
 
     def spec(self, name: str, title: str, how: str, aliases: tuple[str, ...] = ()) -> TargetSpec:
         programs = " and ".join(self.programs)
-        trees = TargetSpec(
+        return TargetSpec(
             name=name,
             title=f"{title} without dependencies",
             write=self.write,
@@ -207,10 +207,7 @@ class _Language:
             most_rows=50_000 if self.commands else 2_000,
             aliases=aliases,
             zeros=True,
-        )
-        most_rows = 100_000 if self.commands else 20_000
-        return replace(
-            trees, linear=replace(trees, engine="linear", finite=True, most_rows=most_rows)
+            linear={"most_rows": 100_000 if self.commands else 20_000},
         )
 
 

@@ -225,7 +225,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     return score
 
 
-_TREES = TargetSpec(
+SPEC = TargetSpec(
     name="onnx",
     title="ONNX Runtime",
     write=_write,
@@ -239,8 +239,5 @@ Missing values are NaN.
 """,
     rules=Rules(gives=np.float32),
     extra="onnx",
-)
-SPEC = replace(
-    _TREES,
-    linear=replace(_TREES, engine="linear", write=_write_linear, most_rows=100_000, finite=True),
+    linear={"write": _write_linear, "most_rows": 100_000},
 )

@@ -17,7 +17,6 @@ import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -36,8 +35,8 @@ _MOST_BYTES = 32_000_000
 
 
 class _Case(NamedTuple):
-    """The body of a CASE (WHEN ... THEN ... ELSE ...) or a number, the number of its leaves, and
-    its depth of nested CASEs.
+    """The body of a CASE (WHEN ... THEN ... ELSE ...), or of a leaf (ELSE ...), the number of its
+    leaves, and its depth of nested CASEs.
     """
 
     body: str
@@ -45,21 +44,11 @@ class _Case(NamedTuple):
     depth: int = 0
 
     @property
-    def is_nested(self) -> bool:
-        """Whether the body is that of a CASE."""
-        return self.body.startswith("WHEN")
-
-    @property
     def text(self) -> str:
         """The whole expression."""
-        return f"CASE {self.body} END" if self.is_nested else self.body
-
-
-class _Tests(NamedTuple):
-    """The conditions for going left and right, each of which is false or NULL otherwise."""
-
-    left: str
-    right: str
+        if self.leaves == 1:
+            return self.body.removeprefix("ELSE ")
+        return f"CASE {self.body} END"
 
 
 def _write(model: ServedModel) -> bytes:
@@ -69,18 +58,18 @@ def _write(model: ServedModel) -> bytes:
     limits = _turns(forest.threshold.astype(np.float32)) if trees.single else forest.threshold
 
     def write_node(node: int, left: _Case, right: _Case) -> _Case:
-        tests = _test_node(forest, node, names[forest.feature[node]], float(limits[node]))
-        smaller, larger, test = left, right, tests.left
+        name, limit = names[forest.feature[node]], float(limits[node])
+        test, right_test = _test_node(forest, node, name, limit)
+        smaller, larger = left, right
         if left.leaves > right.leaves:
-            smaller, larger, test = right, left, tests.right
-        body = larger.body if larger.is_nested else f"ELSE {larger.body}"
+            smaller, larger, test = right, left, right_test
         return _Case(
-            f"WHEN {test} THEN {smaller.text} {body}",
+            f"WHEN {test} THEN {smaller.text} {larger.body}",
             leaves=left.leaves + right.leaves,
             depth=max(smaller.depth + 1, larger.depth),
         )
 
-    cases = nested(forest, lambda value: _Case(_number(value)), write_node, most=4096)
+    cases = nested(forest, lambda value: _Case(f"ELSE {_number(value)}"), write_node, most=4096)
     text = _query(model, trees.base, [case.text for case in cases])
     # Limits of SQLite and DuckDB.
     depth = max((case.depth for case in cases), default=0)
@@ -143,8 +132,9 @@ def _name_fault(names: Sequence[str]) -> str | None:
     return "{!r} and {!r} are the same column in SQL, which ignores case".format(*clash)
 
 
-def _test_node(forest: Forest, node: int, name: str, limit: float) -> _Tests:
-    """Return the conditions of a node on the column `name`.
+def _test_node(forest: Forest, node: int, name: str, limit: float) -> tuple[str, str]:
+    """Return the conditions for going left and right at a node on the column `name`, each of which
+    is false or NULL otherwise.
 
     Args:
         limit: the largest value that goes left.
@@ -171,8 +161,8 @@ def _test_node(forest: Forest, node: int, name: str, limit: float) -> _Tests:
         left = f"({left} OR {is_zero})" if nan_left else f"({left} AND NOT {is_zero})"
         right = f"({right} AND NOT {is_zero})" if nan_left else f"({right} OR {is_zero})"
     if nan_left:
-        return _Tests(f"({left} OR {name} IS NULL)", right)
-    return _Tests(left, f"({right} OR {name} IS NULL)")
+        return f"({left} OR {name} IS NULL)", right
+    return left, f"({right} OR {name} IS NULL)"
 
 
 def _list_codes(name: str, codes: Int64Array, *, in_float32: bool) -> str:
@@ -236,7 +226,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     return score
 
 
-_TREES = TargetSpec(
+SPEC = TargetSpec(
     name="sql",
     title="a SQL query",
     write=_write,
@@ -252,10 +242,5 @@ It runs in SQLite and DuckDB; DuckDB takes minutes to plan hundreds of large tre
     most_trees=_MOST_TREES,
     zeros=True,
     name_fault=_name_fault,
-)
-SPEC = replace(
-    _TREES,
-    linear=replace(
-        _TREES, engine="linear", write=_write_linear, rules=Rules(), most_rows=20_000, finite=True
-    ),
+    linear={"write": _write_linear, "rules": Rules(), "most_rows": 20_000},
 )
