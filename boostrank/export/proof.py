@@ -19,10 +19,11 @@ from boostrank.core.errors import DataError, DataWarning, ParameterError
 from boostrank.core.text import count_of
 from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array
 from boostrank.data.dataset import RankingDataset, takes_dataset
-from boostrank.data.rows import DenseRows
+from boostrank.data.rows import DenseRows, dense_batches
 from boostrank.engines.served.linear import LinearScore
 from boostrank.engines.served.rules import Rules, scores
 from boostrank.export.target import (
+    TRAIN_FILLED,
     ExportError,
     Score,
     ServedModel,
@@ -52,7 +53,6 @@ MOVED = "moved"
 
 # Kinds of rows that a user's data may lack.
 _ABSENT = ("zeros", "missing", "infinite", "categories")
-_CHUNK = 1 << 16
 _NOTHING = 1e-30  # smaller than any real difference of two values
 
 # Zeros to LightGBM, and subnormal float32 numbers.
@@ -73,7 +73,7 @@ class Pack:
 
     Args:
         rows: float32[n, d].
-        kind: int8[n], index of each row's kind in `KINDS`.
+        kind: [n], the kind of each row, one of `KINDS`.
         nodes, of_nodes: number of splits with rows on both sides, and total number of splits in the
             model.
     """
@@ -112,8 +112,8 @@ def parity_pack(
     borders = generator.draw(3 * nodes.size)
     for i, node in enumerate(nodes.tolist()):
         generator.reach(borders[3 * i : 3 * i + 3], node)
-    kind = np.tile(np.array([0, 0, KINDS.index("missing")], np.int8), nodes.size)
-    kind[np.isinf(borders).any(axis=1)] = KINDS.index("infinite")
+    kind = np.tile(["thresholds", "thresholds", "missing"], nodes.size)
+    kind[np.isinf(borders).any(axis=1)] = "infinite"
     # Random rows; the later kinds replace some values by zeros, NaN, infinities or unseen
     # categories.
     samples = {name: generator.draw(n_of_kind) for name in KINDS[1:]}
@@ -129,10 +129,9 @@ def parity_pack(
     samples["missing"][uniform < 0.3] = np.nan
     if not generator.categorical.any():
         del samples["categories"]
-    kinds = [np.full(n_of_kind, KINDS.index(name), np.int8) for name in samples]
     return Pack(
         np.concatenate([borders, *samples.values()]),
-        np.concatenate([kind, *kinds]),
+        np.concatenate([kind, np.repeat([*samples], n_of_kind)]),
         nodes=nodes.size,
         of_nodes=forest.feature.size,
     )
@@ -144,8 +143,7 @@ def linear_pack(linear: LinearScore, most_rows: int) -> Pack:
     random_rows, with_zeros, with_missing = rows = np.split(linear.draw(3 * rows_per_kind), 3)
     uniform = np.random.default_rng(1).random(random_rows.shape)
     with_zeros[uniform < 0.5], with_missing[uniform < 0.3] = 0.0, np.nan
-    kinds = [KINDS.index(kind) for kind in ("random", "zeros", "missing")]
-    kind = np.repeat(np.array(kinds, np.int8), rows_per_kind)
+    kind = np.repeat(["random", "zeros", "missing"], rows_per_kind)
     return Pack(np.concatenate(rows), kind, nodes=0, of_nodes=0)
 
 
@@ -447,17 +445,17 @@ def prove(
     is_wrong, rounding = _find_differences(
         target, served, pack.rows, model_scores=model_scores, target_scores=target_scores
     )
-    kind_counts = np.bincount(pack.kind[is_wrong], minlength=len(KINDS)).tolist()
-    differing = {kind: count for kind, count in zip(KINDS, kind_counts, strict=True) if count}
+    counts = {kind: int((is_wrong & (pack.kind == kind)).sum()) for kind in KINDS}
+    differing = {kind: count for kind, count in counts.items() if count}
     verification = None if data is None else _moves(model, score, data, rounding)
     for kind in differing:
         if kind not in allow:
-            wrong_rows = np.flatnonzero(is_wrong & (pack.kind == KINDS.index(kind)))
-            differences = np.abs(target_scores - model_scores)[wrong_rows]
-            worst = wrong_rows[np.argmax(np.nan_to_num(differences, nan=np.inf))]
-            n_rows = count_of(int((pack.kind == KINDS.index(kind)).sum()), "row")
+            of_kind = pack.kind == kind
+            differences = np.nan_to_num(np.abs(target_scores - model_scores), nan=np.inf)
+            worst = np.argmax(np.where(is_wrong & of_kind, differences, -1.0))
+            n_rows = count_of(int(of_kind.sum()), "row")
             message = (
-                f"{target.title}: {wrong_rows.size:,} of {n_rows} of kind {kind!r} ({_WHAT[kind]})"
+                f"{target.title}: {differing[kind]:,} of {n_rows} of kind {kind!r} ({_WHAT[kind]})"
                 f" get different scores, e.g. {model_scores[worst]:.9g} from the model and"
                 f" {target_scores[worst]:.9g} from {target.proved_by}; {_find_remedy(target, kind)}"
             )
@@ -496,7 +494,7 @@ def _make_pack(served: ServedModel, target: TargetSpec, resolution: Float64Array
         pack = linear_pack(served.linear, target.most_rows)
     if not target.finite:
         return pack
-    is_finite = pack.kind != KINDS.index("infinite")
+    is_finite = pack.kind != "infinite"
     return replace(pack, rows=pack.rows[is_finite], kind=pack.kind[is_finite])
 
 
@@ -506,7 +504,7 @@ def _find_remedy(target: TargetSpec, kind: str) -> str:
         return "choose another target"
     remedy = f"if your data has no such rows, pass `--allow {kind}` to write the file anyway"
     if kind == "missing" and target.no_missing:
-        remedy = f"{target.no_missing}: {target.remedy}; {remedy}"
+        remedy = f"{target.no_missing}: {TRAIN_FILLED}; {remedy}"
     return remedy
 
 
@@ -523,12 +521,12 @@ def _check_defaults(
             continue
         replaced = rows[is_missing].copy()
         replaced[:, column] = value
-        slack = np.zeros(int(is_missing.sum()))
+        slack: Any = 0.0
         if served.linear is not None:
             slack = served.linear.rounding(rows[is_missing], target.rules)
         if bool((np.abs(model.predict(replaced) - model.predict(rows[is_missing])) <= slack).all()):
             continue
-        fill, remedy = served.fill.get(model.feature_names[column]), target.remedy
+        fill, remedy = served.fill.get(model.feature_names[column]), TRAIN_FILLED
         if fill is not None or target.rules.missing is None:
             number = "NaN" if target.rules.missing is None else f"{shortest(fill)}"
             remedy = f"give it {target.default.format(value=number)}"
@@ -602,13 +600,9 @@ def _moves(
 ) -> Verification:
     data = model.check_features(data)
     rows = DenseRows(data, np.arange(data.n_features), model.absent_is_missing)
-    chunk_ends = [*range(0, data.n_documents, _CHUNK), data.n_documents]
-    chunk_scores = [
-        np.asarray(score(rows[slice(start, stop)]), np.float64)
-        for start, stop in pairwise(chunk_ends)
-    ]
+    batch_scores = [score(rows[start:stop]) for start, stop in dense_batches(data.features)]
     model_scores = data.in_row_order(model.predict(data))
-    target_scores = np.concatenate([np.zeros(0), *chunk_scores])
+    target_scores = np.concatenate([np.zeros(0), *batch_scores])
     return _compare_scores(
         model_scores, target_scores, data, half_unit=np.zeros(model_scores.size), slack=rounding
     )

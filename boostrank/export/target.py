@@ -35,10 +35,8 @@ from boostrank.kernels.curves import rounded_down
 from boostrank.kernels.forest import NAN_LEFT, ZERO_IS_MISSING, Forest
 from boostrank.options import typed_names
 
-# Programs that read or write nested trees recurse, so depth is limited.
-MOST_NESTED = 200
-
 _LEAST = np.finfo(np.float32).min
+TRAIN_FILLED = "train with --fill median"
 
 Score = Callable[[Array], Array]
 """Function that scores rows, float32[n, d] or float64[n, d] with NaN for missing values, and
@@ -127,7 +125,6 @@ class TargetSpec:
         finite: whether the format has no infinite values, in which case the proof omits them.
         most_rows: maximum number of rows in the proof.
         no_missing: how the target reads missing values, if it has none.
-        remedy: what to do about missing values, if the target has none.
         engine: the only engine whose models the target supports; empty for any engine of trees.
         linear: what differs by field in the target of the same name for linear models, if there is
             one.
@@ -156,7 +153,6 @@ class TargetSpec:
     finite: bool = False
     most_rows: int = 150_000
     no_missing: str = ""
-    remedy: str = "train with --fill median"
     aliases: tuple[str, ...] = ()
     engine: str = ""
     categories: bool = True
@@ -265,7 +261,7 @@ class TargetSpec:
         """Yield why missing values, or the declared features, would not be those of the model."""
         if missing and self.no_missing:
             reason = f"the data have missing values; {self.no_missing}"
-            yield Objection("missing", reason, self.remedy, options="--fill median")
+            yield Objection("missing", reason, TRAIN_FILLED, options="--fill median")
         if not names or not declared:
             return
         if name_problem := name_fault(declared, names, one_store=self.one_store):
@@ -356,7 +352,7 @@ def nested(
     leaf: Callable[[float], Any],
     node: Callable[[int, Any, Any], Any],
     base: float = 0.0,
-    most: int = MOST_NESTED,
+    most: int = 200,
 ) -> list[Any]:
     """Build a nested value for each tree, from its leaves up.
 
@@ -364,7 +360,8 @@ def nested(
         leaf, node: functions that take the value of a leaf, or the number of a node and its
             children's values.
         base: initial score, which becomes a first tree with one leaf unless it is 0.
-        most: maximum number of nodes on a path from a root to a leaf.
+        most: maximum number of nodes on a path from a root to a leaf, because programs that read or
+            write nested trees recurse.
     """
     depth = depths(parents(forest))
     if depth.max(initial=0) >= most:
@@ -380,8 +377,4 @@ def nested(
     for at in np.argsort(-depth, kind="stable").tolist():
         done[at] = node(at, built(int(forest.left[at])), built(int(forest.right[at])))
     base_tree = [leaf(base)] if base else []
-    roots = [
-        leaf(float(forest.value[~root])) if root < 0 else done[root]
-        for root in forest.roots.tolist()
-    ]
-    return base_tree + roots
+    return base_tree + list(map(built, forest.roots.tolist()))

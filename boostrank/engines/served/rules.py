@@ -34,7 +34,6 @@ class Rules:
         sums: type in which leaves are summed, tree by tree.
         adds: type in which a leaf is added before the sum is rounded to `sums`; None for `sums`.
         gives: type to which scores are rounded.
-        equal_categories: whether a value must equal a category; otherwise it is truncated first.
     """
 
     values: Float = np.float64
@@ -45,7 +44,6 @@ class Rules:
     sums: Float = np.float64
     adds: Float | None = None
     gives: Float = np.float64
-    equal_categories: bool = False
 
     @classmethod
     def of_engine(cls, trees: ServedTrees) -> Rules:
@@ -135,8 +133,6 @@ def _goes_left(forest: Forest, node: int, values: Array, rules: Rules) -> BoolAr
     if forest.categorical[node]:
         codes = np.where((values > -1.0) & (values < 2.0**24), values, -1.0).astype(np.int64)
         goes_left = np.isin(codes, forest.categories(int(threshold)))
-        if rules.equal_categories:
-            goes_left &= values == np.floor(values)
         if kind & LISTED_RIGHT:  # XGBoost does not truncate -0.5 to 0
             goes_left = ~goes_left | (values < 0.0)
     else:

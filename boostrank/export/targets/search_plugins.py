@@ -88,7 +88,7 @@ def _created(model: ServedModel, ranker: Json) -> bytes:
 def _write_linear(model: ServedModel) -> bytes:
     """Write weights and normalizers. As plugins add no bias, one normalizer's mean contains it."""
     assert model.linear is not None
-    terms = model.linear.without_bias().terms(model.feature_names)
+    terms = model.linear.terms(model.feature_names)
     weights, normalizers = {}, {}
     for name, (weight, shift, divisor) in terms.items():
         weights[name] = weight

@@ -55,7 +55,7 @@ def write(model: ServedModel) -> bytes:
 def _write_linear(model: ServedModel) -> bytes:
     """Write weights and normalizers. As Solr adds no bias, one normalizer's average contains it."""
     assert model.linear is not None
-    terms = model.linear.without_bias().terms(model.feature_names)
+    terms = model.linear.terms(model.feature_names)
     features: list[Json] = []
     weights = {}
     for name, (weight, shift, divisor) in terms.items():

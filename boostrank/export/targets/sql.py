@@ -187,11 +187,9 @@ def _turns(numbers: Float32Array) -> Float64Array:
     """Return the largest float64 numbers that round to the given float32 numbers or to lower
     ones.
     """
-    upper = np.nextafter(numbers, np.inf).astype(np.float64)
+    neighbours = np.array([numbers, np.nextafter(numbers, np.inf)], np.float64)
     # Beyond the largest float32 number, rounding uses the next power of two.
-    lower = np.clip(numbers.astype(np.float64), -(2.0**128), 2.0**128)
-    upper = np.clip(upper, -(2.0**128), 2.0**128)
-    middle = lower + (upper - lower) / 2
+    middle = np.clip(neighbours, -(2.0**128), 2.0**128).mean(axis=0)
     with np.errstate(over="ignore"):
         rounds_down = middle.astype(np.float32) <= numbers
     turns = np.where(rounds_down, middle, np.nextafter(middle, -np.inf))

@@ -72,7 +72,7 @@ SPEC = TargetSpec(
     title="Vespa 8, as XGBoost's JSON",
     write=_write,
     parse=read_roots,
-    rules=Rules(strict=True, leaves=np.float32, equal_categories=True),
+    rules=Rules(strict=True, leaves=np.float32),
     proved_by="reading the file by the rules of Vespa's XGBoostParser",
     how="""\
 file:     {file}, whose name must end in .json, into models/ of the application package; then \
