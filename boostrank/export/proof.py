@@ -23,7 +23,6 @@ from boostrank.data.rows import DenseRows, dense_batches
 from boostrank.engines.served.linear import LinearScore
 from boostrank.engines.served.rules import Rules, scores
 from boostrank.export.target import (
-    TRAIN_FILLED,
     ExportError,
     Score,
     ServedModel,
@@ -504,7 +503,7 @@ def _find_remedy(target: TargetSpec, kind: str) -> str:
         return "choose another target"
     remedy = f"if your data has no such rows, pass `--allow {kind}` to write the file anyway"
     if kind == "missing" and target.no_missing:
-        remedy = f"{target.no_missing}: {TRAIN_FILLED}; {remedy}"
+        remedy = f"{target.no_missing}: {target.remedy}; {remedy}"
     return remedy
 
 
@@ -526,7 +525,7 @@ def _check_defaults(
             slack = served.linear.rounding(rows[is_missing], target.rules)
         if bool((np.abs(model.predict(replaced) - model.predict(rows[is_missing])) <= slack).all()):
             continue
-        fill, remedy = served.fill.get(model.feature_names[column]), TRAIN_FILLED
+        fill, remedy = served.fill.get(model.feature_names[column]), target.remedy
         if fill is not None or target.rules.missing is None:
             number = "NaN" if target.rules.missing is None else f"{shortest(fill)}"
             remedy = f"give it {target.default.format(value=number)}"

@@ -36,7 +36,6 @@ from boostrank.kernels.forest import NAN_LEFT, ZERO_IS_MISSING, Forest
 from boostrank.options import typed_names
 
 _LEAST = np.finfo(np.float32).min
-TRAIN_FILLED = "train with --fill median"
 
 Score = Callable[[Array], Array]
 """Function that scores rows, float32[n, d] or float64[n, d] with NaN for missing values, and
@@ -125,6 +124,7 @@ class TargetSpec:
         finite: whether the format has no infinite values, in which case the proof omits them.
         most_rows: maximum number of rows in the proof.
         no_missing: how the target reads missing values, if it has none.
+        remedy: what to do about missing values, if the target has none.
         engine: the only engine whose models the target supports; empty for any engine of trees.
         linear: what differs by field in the target of the same name for linear models, if there is
             one.
@@ -153,6 +153,7 @@ class TargetSpec:
     finite: bool = False
     most_rows: int = 150_000
     no_missing: str = ""
+    remedy: str = "train with --fill median"
     aliases: tuple[str, ...] = ()
     engine: str = ""
     categories: bool = True
@@ -261,7 +262,7 @@ class TargetSpec:
         """Yield why missing values, or the declared features, would not be those of the model."""
         if missing and self.no_missing:
             reason = f"the data have missing values; {self.no_missing}"
-            yield Objection("missing", reason, TRAIN_FILLED, options="--fill median")
+            yield Objection("missing", reason, self.remedy, options="--fill median")
         if not names or not declared:
             return
         if name_problem := name_fault(declared, names, one_store=self.one_store):
