@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -73,14 +72,12 @@ class Pack:
     Args:
         rows: float32[n, d].
         kind: [n], the kind of each row, one of `KINDS`.
-        nodes, of_nodes: number of splits with rows on both sides, and total number of splits in the
-            model.
+        nodes: number of splits with rows on both sides.
     """
 
     rows: Float32Array
     kind: Array
     nodes: int
-    of_nodes: int
 
 
 def parity_pack(
@@ -132,7 +129,6 @@ def parity_pack(
         np.concatenate([borders, *samples.values()]),
         np.concatenate([kind, np.repeat([*samples], n_of_kind)]),
         nodes=nodes.size,
-        of_nodes=forest.feature.size,
     )
 
 
@@ -143,7 +139,7 @@ def linear_pack(linear: LinearScore, most_rows: int) -> Pack:
     uniform = np.random.default_rng(1).random(random_rows.shape)
     with_zeros[uniform < 0.5], with_missing[uniform < 0.3] = 0.0, np.nan
     kind = np.repeat(["random", "zeros", "missing"], rows_per_kind)
-    return Pack(np.concatenate(rows), kind, nodes=0, of_nodes=0)
+    return Pack(np.concatenate(rows), kind, nodes=0)
 
 
 class _Values:
@@ -160,10 +156,6 @@ class _Values:
         self._right = np.maximum(right, -_LARGEST).astype(np.float32)
         self.categorical = np.zeros(n_features, bool)
         self.categorical[forest.feature[forest.categorical]] = True
-        # Nodes of each feature.
-        by_feature = np.argsort(forest.feature, kind="stable")
-        feature_ends = np.searchsorted(forest.feature[by_feature], np.arange(n_features + 1))
-        self._of = [by_feature[begin:end] for begin, end in pairwise(feature_ends)]
         self._parent = parents(forest)
         self.n_categories = 2 + 32 * int(np.diff(forest.set_ptr).max(initial=0))
 
@@ -171,12 +163,13 @@ class _Values:
         """Return float32[n, d] with values at, right above and near thresholds, and known
         categories.
         """
-        rows = np.empty((n_rows, len(self._of)), np.float32)
-        for feature, nodes in enumerate(self._of):
-            if self.categorical[feature]:
+        rows = np.empty((n_rows, self.categorical.size), np.float32)
+        is_finite = np.isfinite(self._left) & np.isfinite(self._right)
+        for feature, is_categorical in enumerate(self.categorical):
+            if is_categorical:
                 rows[:, feature] = self._rng.integers(0, self.n_categories, n_rows)
                 continue
-            nodes = nodes[np.isfinite(self._left[nodes]) & np.isfinite(self._right[nodes])]
+            nodes = np.flatnonzero(is_finite & (self._forest.feature == feature))
             if not nodes.size:
                 rows[:, feature] = self._rng.normal(size=n_rows)
                 continue
@@ -342,9 +335,10 @@ def _compare_scores(
         level = RANKING if np.array_equal(model_ranks, target_ranks) else DIFFERENT
     # Name the first input row with another score.
     first = None
-    if level != EQUAL and differs.any():
+    if differs.any():
         rows = np.arange(model_scores.size) if data.input_rows is None else data.input_rows
-        first_row = min(np.flatnonzero(differs).tolist(), key=lambda row: int(rows[row]))
+        different_rows = np.flatnonzero(differs)
+        first_row = int(different_rows[np.argmin(rows[different_rows])])
         first = (
             int(rows[first_row]),
             data.queries.describe_query(data.queries.of_row(first_row)),
@@ -372,7 +366,8 @@ class Proof:
 
     Args:
         target, proved_by: see `TargetSpec`.
-        nodes, of_nodes: see `Pack`.
+        nodes, of_nodes: number of splits with rows on both sides, and number of splits in the
+            model.
         largest: largest difference from the model's scores.
         same_bits: whether all scores are bit-identical.
         other_leaves: number of rows with a difference that is not due to rounding, for each allowed
@@ -422,7 +417,7 @@ def prove(
         """
         if not np.isnan(defaults).all():
             rows = np.where(np.isnan(rows), defaults.astype(rows.dtype), rows)
-        if target.normalises and linear is not None:  # the program's weights have the sum 1
+        if target.normalises:  # the program's weights have the sum 1
             return np.asarray(linear.bias + linear.weights.sum() * scorer(rows))
         return scorer(rows)
 
@@ -473,7 +468,7 @@ def prove(
         proved_by=target.proved_by,
         rows=model_scores.size,
         nodes=pack.nodes,
-        of_nodes=pack.of_nodes,
+        of_nodes=served.trees.forest.feature.size,
         largest=float(difference.max(initial=0.0)),
         same_bits=not difference.any(),
         other_leaves=differing,
@@ -486,7 +481,7 @@ def prove(
 
 def _make_pack(served: ServedModel, target: TargetSpec, resolution: Float64Array | None) -> Pack:
     """Return the rows for a target, without infinite values if it has none."""
-    if served.linear is None:
+    if not served.is_linear:
         columns, forest = len(served.feature_names), served.trees.forest
         pack = parity_pack(forest, columns, most_rows=target.most_rows, resolution=resolution)
     else:
@@ -521,7 +516,7 @@ def _check_defaults(
         replaced = rows[is_missing].copy()
         replaced[:, column] = value
         slack: Any = 0.0
-        if served.linear is not None:
+        if served.is_linear:
             slack = served.linear.rounding(rows[is_missing], target.rules)
         if bool((np.abs(model.predict(replaced) - model.predict(rows[is_missing])) <= slack).all()):
             continue
@@ -560,7 +555,7 @@ def _find_differences(
     """Return the rows with differences not due to the target's arithmetic, bool[n], and the largest
     rounding.
     """
-    if served.linear is not None:
+    if served.is_linear:
         differences = np.abs(target_scores - model_scores)
         is_wrong = ~(differences <= served.linear.rounding(rows, target.rules))
         largest = float(np.where(is_wrong, 0.0, differences).max(initial=0.0))

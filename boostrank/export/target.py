@@ -25,7 +25,7 @@ from boostrank.core.types import (
 )
 from boostrank.data.feature_space import quoted
 from boostrank.engines import get_backend
-from boostrank.engines.served.linear import LinearFile, LinearScore
+from boostrank.engines.served.linear import NO_WEIGHTS, LinearFile, LinearScore
 from boostrank.engines.served.rules import SINGLE, Rules
 from boostrank.engines.served.trees import TreeFile
 from boostrank.engines.trees import ServedTrees, depths
@@ -74,7 +74,12 @@ class ServedModel:
     declared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     defaults: Float64Array = field(default_factory=lambda: np.zeros(0))
     fill: Mapping[str, float] = field(default_factory=dict)
-    linear: LinearScore | None = None
+    linear: LinearScore = NO_WEIGHTS
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the model has weights instead of trees."""
+        return self.linear.weights.size > 0
 
 
 @dataclass(frozen=True)

@@ -391,9 +391,7 @@ class RankingModel:
     def _each_row(
         self, output_kind: str, data: Any, rounds: int, threads: int | None, *row_shape: int
     ) -> Float64Array:
-        if self.columns.kinds:
-            threads = resolve_threads(threads)
-        features = self._features(data, threads or 1)
+        features = self._features(data, resolve_threads(threads))
         if features.shape[0] == 0:
             return np.zeros((0, *row_shape))
         if threads is None and features.shape[0] <= _FEW_ROWS:

@@ -52,7 +52,7 @@ def passed(forest: Forest, rows: np.ndarray) -> np.ndarray:
 def test_every_split_is_passed_on_both_sides(each: Example) -> None:
     forest = each.served.trees.forest
     pack = parity_pack(forest, 6, 100_000)
-    assert pack.nodes == pack.of_nodes == forest.feature.size
+    assert pack.nodes == forest.feature.size
     assert passed(forest, pack.rows).all()
 
 
@@ -93,7 +93,7 @@ def test_a_limit_of_rows_is_kept_and_told() -> None:
     forest = example("lightgbm-start-missing").served.trees.forest
     pack = parity_pack(forest, 6, 160)
     assert len(pack.rows) <= 160
-    assert 0 < pack.nodes < pack.of_nodes
+    assert 0 < pack.nodes < forest.feature.size
 
 
 def test_fault_086_far_fewer_splits_are_reached_where_each_must_look_through_millions_of_categories() -> (
@@ -107,7 +107,7 @@ def test_fault_086_far_fewer_splits_are_reached_where_each_must_look_through_mil
     )
     wide.set_ptr[-1] += 2**23
     pack = parity_pack(wide, 6, 100_000)
-    assert 0 < pack.nodes < 100 < pack.of_nodes
+    assert 0 < pack.nodes < 100 < forest.feature.size
     assert (
         pack.nodes * 3
         == of_kind(pack, "thresholds").shape[0] + of_kind(pack, "missing").shape[0] - 1000

@@ -446,14 +446,14 @@ class ScaledRows:
     def blocks(self) -> Iterator[tuple[slice, Any]]:
         """Yield row numbers and rows in float64, in which the mean replaces missing values."""
         mean = self.scaling.mean
-        for start, block in _row_blocks(self.features):
+        for rows, block in _row_blocks(self.features):
             if sparse.issparse(block):
                 filled = sparse.csr_matrix(block, dtype=np.float64)
                 np.copyto(filled.data, mean[filled.indices], where=np.isnan(filled.data))
             else:
                 filled = block.astype(np.float64)
                 np.copyto(filled, mean, where=np.isnan(filled))
-            yield slice(start, start + block.shape[0]), filled
+            yield rows, filled
 
     def scores(self, weights: Float64Array) -> Float64Array:
         """Return the scores, float64[N], for weights float64[d + 1], the last of which is the
@@ -499,15 +499,14 @@ class ScaledRows:
         return contributions
 
 
-def _row_blocks(features: Features) -> Iterator[tuple[int, Any]]:
-    """Yield pairs of a first row number and rows: blocks of dense rows, or all sparse rows
-    together.
-    """
+def _row_blocks(features: Features) -> Iterator[tuple[slice, Any]]:
+    """Yield row numbers and rows: blocks of dense rows, or all sparse rows together."""
     if sparse.issparse(features):
-        yield 0, features
+        yield slice(None), features
     else:
-        for start, stop in dense_batches(features):
-            yield start, features[start:stop]
+        for span in dense_batches(features):
+            rows = slice(*span)
+            yield rows, features[rows]
 
 
 def _values_by_column(features: Features) -> Iterator[tuple[Float64Array, Array, Int64Array]]:

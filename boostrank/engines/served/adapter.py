@@ -27,11 +27,11 @@ from boostrank.engines.served.trees import TreeFile
 from boostrank.engines.trees import refuse
 from boostrank.records import from_json
 
-FORMATS: tuple[tuple[str, Callable[[Any], bool], Callable[[Any], Any]], ...] = (
+FORMATS: tuple[tuple[str, Callable[[Any], Any], Callable[[Any], Any]], ...] = (
     ("a model of Solr", solr.recognises, solr.read),
     (
         "an upload to a learning-to-rank plugin (_createmodel)",
-        lambda document: search_plugins.model_of(document) is not None,
+        search_plugins.model_of,
         search_plugins.read_upload,
     ),
     ("a trained model of Elasticsearch", elastic.recognises, elastic.read),

@@ -108,6 +108,10 @@ class LinearScore:
         return (self.shift + self.divisor * normal_values).astype(np.float32)
 
 
+NO_WEIGHTS = LinearScore.of_weights(())
+"""The linear score of a model of trees."""
+
+
 @dataclass(frozen=True, eq=False)
 class LinearFile:
     """The linear model of a file, with the names of its features and the program's rules."""

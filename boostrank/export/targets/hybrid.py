@@ -32,7 +32,6 @@ def _weights(model: ServedModel, kind: str = "minmax") -> dict[str, float]:
         ExportError: a column is not a score, a weight is negative, or all are 0.
     """
     linear, names = model.linear, model.feature_names
-    assert linear is not None
     # Only columns of this kind may weigh, and no weight may be negative.
     scores = [re.fullmatch(rf"{kind}\((.*)\|query\)", name) for name in names]
     others = [names[i] for i in linear.used if scores[i] is None]

@@ -90,7 +90,7 @@ class _Language:
     def write(self, model: ServedModel) -> bytes:
         forest, linear = model.trees.forest, model.linear
         tables, template, precision_words = _tables(model.trees), "model", "the same bits as"
-        if linear is not None:
+        if model.is_linear:
             linear, template, precision_words = linear.folded(), "linear", "the weights of"
             tables = [np.array([linear.bias]), linear.weights, linear.missing]
         columns = [_numbers(",".join(map(repr, table.tolist())), *self.numbers) for table in tables]

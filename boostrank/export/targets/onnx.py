@@ -92,7 +92,6 @@ def _write(model: ServedModel) -> bytes:
 
 def _write_linear(model: ServedModel) -> bytes:
     """Write a product with the weights in float64, which is rounded to float32 once."""
-    assert model.linear is not None
     linear = model.linear.folded()
     bias = np.array(linear.bias)
     constants = {"weights": linear.weights[:, None], "fill": linear.missing, "bias": bias}

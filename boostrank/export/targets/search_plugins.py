@@ -87,7 +87,6 @@ def _created(model: ServedModel, ranker: Json) -> bytes:
 
 def _write_linear(model: ServedModel) -> bytes:
     """Write weights and normalizers. As plugins add no bias, one normalizer's mean contains it."""
-    assert model.linear is not None
     terms = model.linear.terms(model.feature_names)
     weights, normalizers = {}, {}
     for name, (weight, shift, divisor) in terms.items():

@@ -54,7 +54,6 @@ def write(model: ServedModel) -> bytes:
 
 def _write_linear(model: ServedModel) -> bytes:
     """Write weights and normalizers. As Solr adds no bias, one normalizer's average contains it."""
-    assert model.linear is not None
     terms = model.linear.terms(model.feature_names)
     features: list[Json] = []
     weights = {}

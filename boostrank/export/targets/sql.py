@@ -53,7 +53,7 @@ class _Case(NamedTuple):
 
 def _write(model: ServedModel) -> bytes:
     trees, forest = model.trees, model.trees.forest
-    names = [_quoted(name) for name in model.feature_names]
+    names = [f"d.{_quoted(name)}" for name in model.feature_names]
     # The largest value that goes left at each node.
     limits = _turns(forest.threshold.astype(np.float32)) if trees.single else forest.threshold
 
@@ -104,7 +104,6 @@ def _query(model: ServedModel, base: float, terms: Sequence[str]) -> str:
 
 def _write_linear(model: ServedModel) -> bytes:
     """Write the sum of weighted columns, in which COALESCE replaces missing values."""
-    assert model.linear is not None
     linear = model.linear.folded()
     if linear.used.size > _MOST_TREES:
         raise ExportError(
@@ -112,7 +111,7 @@ def _write_linear(model: ServedModel) -> bytes:
             " of SQL's expressions: train with fewer, or choose another target (onnx, c)"
         )
     terms = [
-        f"{_number(linear.weights[column])} * COALESCE({_quoted(model.feature_names[column])},"
+        f"{_number(linear.weights[column])} * COALESCE(d.{_quoted(model.feature_names[column])},"
         f" {_number(linear.missing[column])})"
         for column in linear.used
     ]
@@ -120,7 +119,7 @@ def _write_linear(model: ServedModel) -> bytes:
 
 
 def _quoted(name: str) -> str:
-    return 'd."' + name.replace('"', '""') + '"'
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _name_fault(names: Sequence[str]) -> str | None:
@@ -208,7 +207,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     text = body.decode()
     used_names = {name.replace('""', '"') for name in re.findall(r'd\."((?:[^"]|"")*)"', text)}
     used_columns = [i for i, name in enumerate(feature_names) if name in used_names] or [0]
-    columns = ", ".join('"' + feature_names[i].replace('"', '""') + '" REAL' for i in used_columns)
+    columns = ", ".join(f"{_quoted(feature_names[i])} REAL" for i in used_columns)
     query = f"SELECT score FROM (\n{text})"
 
     def score(rows: Array) -> Array:

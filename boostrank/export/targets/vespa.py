@@ -45,7 +45,6 @@ def _write(model: ServedModel) -> bytes:
 
 def _write_linear(model: ServedModel) -> bytes:
     """Write one term a line, with its value for missing attributes."""
-    assert model.linear is not None
     linear = model.linear.folded()
     lines = [repr(linear.bias)]
     for column in linear.used:
