@@ -162,10 +162,13 @@ class RankingModel:
 
     def __repr__(self) -> str:
         name = self.info.objective_name or "unknown objective"
-        size = f"{self.best_iteration:,} rounds"
+        return f"RankingModel({self.backend}, {name}, {self._size}, {self.n_features} features)"
+
+    @property
+    def _size(self) -> str:
         if self.info.averaged:
-            size = f"{self.num_trees():,} trees"
-        return f"RankingModel({self.backend}, {name}, {size}, {self.n_features} features)"
+            return f"{self.num_trees():,} trees"
+        return f"{self.best_iteration:,} rounds"
 
     @property
     def backend(self) -> str:
