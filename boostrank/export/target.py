@@ -383,4 +383,8 @@ def nested(
     for at in np.argsort(-depth, kind="stable").tolist():
         done[at] = node(at, built(int(forest.left[at])), built(int(forest.right[at])))
     base_tree = [leaf(base)] if base else []
-    return base_tree + list(map(built, forest.roots.tolist()))
+    roots = [
+        leaf(float(forest.value[~root])) if root < 0 else done[root]
+        for root in forest.roots.tolist()
+    ]
+    return base_tree + roots
