@@ -192,6 +192,7 @@ class _Language:
 
     def spec(self, name: str, title: str, how: str, aliases: tuple[str, ...] = ()) -> TargetSpec:
         programs = " and ".join(self.programs)
+        most_rows, most_linear_rows = (50_000, 100_000) if self.commands else (2_000, 20_000)
         return TargetSpec(
             name=name,
             title=f"{title} without dependencies",
@@ -204,10 +205,10 @@ class _Language:
             how=f"{how}Missing values are NaN; the value of a category is its code.\n",
             rules=Rules(),
             exact=("lightgbm", "xgboost"),
-            most_rows=50_000 if self.commands else 2_000,
+            most_rows=most_rows,
             aliases=aliases,
             zeros=True,
-            linear={"most_rows": 100_000 if self.commands else 20_000},
+            linear={"most_rows": most_linear_rows},
         )
 
 

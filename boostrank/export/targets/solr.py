@@ -43,7 +43,7 @@ def write(model: ServedModel) -> bytes:
 
     # The trees, and the features that they use.
     roots = nested(forest, lambda value: {"value": java_text(value)}, node, model.trees.base)
-    used = [model.feature_names[i] for i in np.unique(forest.feature)]
+    used = [model.feature_names[i] for i in forest.used]
     params = {
         "isNullSameAsZero": False,
         "trees": [{"weight": "1", "root": root} for root in roots],

@@ -155,13 +155,13 @@ def _test_node(forest: Forest, node: int, name: str, limit: float) -> tuple[str,
         left, right = f"{name} < {_number(LOWEST)}", f"{name} >= {_number(LOWEST)}"
     else:
         left, right = f"{name} <= {_number(limit)}", f"{name} > {_number(limit)}"
+    # Missing values satisfy the condition of one side.
+    with_missing, without = (left, right) if nan_left else (right, left)
     if kind & ZERO_IS_MISSING:
         is_zero = f"{name} BETWEEN {_number(-ZERO)} AND {_number(ZERO)}"
-        left = f"({left} OR {is_zero})" if nan_left else f"({left} AND NOT {is_zero})"
-        right = f"({right} AND NOT {is_zero})" if nan_left else f"({right} OR {is_zero})"
-    if nan_left:
-        return f"({left} OR {name} IS NULL)", right
-    return left, f"({right} OR {name} IS NULL)"
+        with_missing, without = f"({with_missing} OR {is_zero})", f"({without} AND NOT {is_zero})"
+    with_missing = f"({with_missing} OR {name} IS NULL)"
+    return (with_missing, without) if nan_left else (without, with_missing)
 
 
 def _list_codes(name: str, codes: Int64Array, *, in_float32: bool) -> str:
