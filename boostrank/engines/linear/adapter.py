@@ -544,8 +544,7 @@ class Risk:
 
     def __call__(self, weights: Float64Array) -> tuple[float, Float64Array]:
         """Return F and its derivative, for `scipy.optimize.minimize`."""
-        value, gradient, _ = self.measure(weights)
-        return value, gradient
+        return self.measure(weights)[:2]
 
     def measure(self, weights: Float64Array) -> tuple[float, Float64Array, Float64Array]:
         """Return F, its derivative with respect to the weights, float64[d + 1], and its second

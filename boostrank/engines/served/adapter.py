@@ -23,6 +23,7 @@ from boostrank.engines.lightgbm.adapter import LightGBMBooster
 from boostrank.engines.linear.adapter import LinearBooster
 from boostrank.engines.served import elastic, lightgbm_dump, ranklib, search_plugins, solr
 from boostrank.engines.served.linear import LinearFile
+from boostrank.engines.served.rules import DAMAGE
 from boostrank.engines.served.trees import TreeFile
 from boostrank.engines.trees import refuse
 from boostrank.records import from_json
@@ -90,7 +91,6 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
             raise ModelError(f"its JSON cannot be read: {error}") from None
     elif re.match(rb"## *\w|\s*(<\?xml[^>]*>\s*)?<ensemble", body):
         document = body.decode("utf-8", "replace")
-        document = document[document.find("<ensemble") :] if document[:1] != "#" else document
     # Read it in the first format that recognises it.
     models = _models_in(document)
     for title, recognises, read in FORMATS:
@@ -104,7 +104,7 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
                 if isinstance(file, TreeFile):
                     refuse(~np.isfinite(file.forest.threshold), "a threshold is not finite")
                 return file
-            except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            except DAMAGE as error:
                 reason = f"it is damaged: {error}"
                 if isinstance(error, KeyError):
                     reason = f"it has no {error}"

@@ -84,6 +84,9 @@ class Scale(NamedTuple):
     divisor: float = 1.0
 
 
+DAMAGE = LookupError, TypeError, ValueError, AttributeError, OverflowError
+"""Exceptions of reading a file without what its format requires."""
+
 NO_SCALES: Mapping[str, Scale] = MappingProxyType({})
 """Features that are not scaled."""
 

@@ -11,7 +11,15 @@ import numpy as np
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Array
 from boostrank.engines.lightgbm.format import plain_text
-from boostrank.engines.served.rules import NO_SCALES, Rules, Scale, Split, check_names, scores
+from boostrank.engines.served.rules import (
+    DAMAGE,
+    NO_SCALES,
+    Rules,
+    Scale,
+    Split,
+    check_names,
+    scores,
+)
 from boostrank.engines.trees import (
     LARGEST_SCORE,
     MAX_DEPTH,
@@ -137,7 +145,7 @@ def read_trees(
                     nodes[parent][side] = number
         except ModelError:
             raise
-        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except DAMAGE as error:
             lack = "there is no key or feature " if isinstance(error, KeyError) else ""
             raise ModelError(f"tree {tree} is damaged: {lack}{error}") from None
     table = np.array(nodes, np.float64).reshape(-1, _RIGHT + 1).T
