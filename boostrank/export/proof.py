@@ -50,7 +50,7 @@ MOVED = "moved"
 """Value of `allow` for documents in the user's data that change their ranks."""
 
 # Kinds of rows that a user's data may lack.
-_ABSENT = ("zeros", "missing", "infinite", "categories")
+_ABSENT = KINDS[2:]
 _NOTHING = 1e-30  # smaller than any real difference of two values
 
 # Zeros to LightGBM, and subnormal float32 numbers.

@@ -264,9 +264,7 @@ class ModelColumns:
         return cls(tuple(names))
 
     def dataset(self, data: RankingDataset, threads: int) -> RankingDataset:
-        """Return the data set with the added columns."""
-        if not self.kinds:
-            return data
+        """Return the data set with the added columns, if there are any."""
         features = data.features
         parent = whole_of(features)
         if parent is not None:  # compute the columns once for all parts, which have whole queries
