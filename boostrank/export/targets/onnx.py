@@ -144,9 +144,7 @@ def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[Array], F
     for column in columns.tolist():
         nodes_of_column = nodes[feature[nodes] == column]
         listed = [forest.categories(int(number)) for number in forest.threshold[nodes_of_column]]
-        codes = max(
-            (int(categories[-1]) + 1 for categories in listed if categories.size), default=0
-        )
+        codes = int(np.concatenate(listed).max(initial=-1)) + 1
         cells += (codes + 2) * nodes_of_column.size
         if cells > _MOST_CELLS:
             raise ExportError(
