@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from boostrank.core.errors import DataError, DataWarning, ParameterError
 from boostrank.core.text import count_of
 from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array
 from boostrank.data.dataset import RankingDataset, takes_dataset
-from boostrank.data.rows import DenseRows
+from boostrank.data.rows import DenseRows, dense_batches
 from boostrank.engines.served.linear import LinearScore
 from boostrank.engines.served.rules import Rules, scores
 from boostrank.export.target import (
@@ -51,8 +50,7 @@ MOVED = "moved"
 """Value of `allow` for documents in the user's data that change their ranks."""
 
 # Kinds of rows that a user's data may lack.
-_ABSENT = ("zeros", "missing", "infinite", "categories")
-_CHUNK = 1 << 16
+_ABSENT = KINDS[2:]
 _NOTHING = 1e-30  # smaller than any real difference of two values
 
 # Zeros to LightGBM, and subnormal float32 numbers.
@@ -73,15 +71,13 @@ class Pack:
 
     Args:
         rows: float32[n, d].
-        kind: int8[n], index of each row's kind in `KINDS`.
-        nodes, of_nodes: number of splits with rows on both sides, and total number of splits in the
-            model.
+        kind: [n], the kind of each row, one of `KINDS`.
+        nodes: number of splits with rows on both sides.
     """
 
     rows: Float32Array
     kind: Array
     nodes: int
-    of_nodes: int
 
 
 def parity_pack(
@@ -112,8 +108,8 @@ def parity_pack(
     borders = generator.draw(3 * nodes.size)
     for i, node in enumerate(nodes.tolist()):
         generator.reach(borders[3 * i : 3 * i + 3], node)
-    kind = np.tile(np.array([0, 0, KINDS.index("missing")], np.int8), nodes.size)
-    kind[np.isinf(borders).any(axis=1)] = KINDS.index("infinite")
+    kind = np.tile(["thresholds", "thresholds", "missing"], nodes.size)
+    kind[np.isinf(borders).any(axis=1)] = "infinite"
     # Random rows; the later kinds replace some values by zeros, NaN, infinities or unseen
     # categories.
     samples = {name: generator.draw(n_of_kind) for name in KINDS[1:]}
@@ -129,12 +125,10 @@ def parity_pack(
     samples["missing"][uniform < 0.3] = np.nan
     if not generator.categorical.any():
         del samples["categories"]
-    kinds = [np.full(n_of_kind, KINDS.index(name), np.int8) for name in samples]
     return Pack(
         np.concatenate([borders, *samples.values()]),
-        np.concatenate([kind, *kinds]),
+        np.concatenate([kind, np.repeat([*samples], n_of_kind)]),
         nodes=nodes.size,
-        of_nodes=forest.feature.size,
     )
 
 
@@ -144,9 +138,8 @@ def linear_pack(linear: LinearScore, most_rows: int) -> Pack:
     random_rows, with_zeros, with_missing = rows = np.split(linear.draw(3 * rows_per_kind), 3)
     uniform = np.random.default_rng(1).random(random_rows.shape)
     with_zeros[uniform < 0.5], with_missing[uniform < 0.3] = 0.0, np.nan
-    kinds = [KINDS.index(kind) for kind in ("random", "zeros", "missing")]
-    kind = np.repeat(np.array(kinds, np.int8), rows_per_kind)
-    return Pack(np.concatenate(rows), kind, nodes=0, of_nodes=0)
+    kind = np.repeat(["random", "zeros", "missing"], rows_per_kind)
+    return Pack(np.concatenate(rows), kind, nodes=0)
 
 
 class _Values:
@@ -163,10 +156,6 @@ class _Values:
         self._right = np.maximum(right, -_LARGEST).astype(np.float32)
         self.categorical = np.zeros(n_features, bool)
         self.categorical[forest.feature[forest.categorical]] = True
-        # Nodes of each feature.
-        by_feature = np.argsort(forest.feature, kind="stable")
-        feature_ends = np.searchsorted(forest.feature[by_feature], np.arange(n_features + 1))
-        self._of = [by_feature[begin:end] for begin, end in pairwise(feature_ends)]
         self._parent = parents(forest)
         self.n_categories = 2 + 32 * int(np.diff(forest.set_ptr).max(initial=0))
 
@@ -174,12 +163,13 @@ class _Values:
         """Return float32[n, d] with values at, right above and near thresholds, and known
         categories.
         """
-        rows = np.empty((n_rows, len(self._of)), np.float32)
-        for feature, nodes in enumerate(self._of):
-            if self.categorical[feature]:
+        rows = np.empty((n_rows, self.categorical.size), np.float32)
+        is_finite = np.isfinite(self._left) & np.isfinite(self._right)
+        for feature, is_categorical in enumerate(self.categorical):
+            if is_categorical:
                 rows[:, feature] = self._rng.integers(0, self.n_categories, n_rows)
                 continue
-            nodes = nodes[np.isfinite(self._left[nodes]) & np.isfinite(self._right[nodes])]
+            nodes = np.flatnonzero(is_finite & (self._forest.feature == feature))
             if not nodes.size:
                 rows[:, feature] = self._rng.normal(size=n_rows)
                 continue
@@ -345,9 +335,10 @@ def _compare_scores(
         level = RANKING if np.array_equal(model_ranks, target_ranks) else DIFFERENT
     # Name the first input row with another score.
     first = None
-    if level != EQUAL and differs.any():
+    if differs.any():
         rows = np.arange(model_scores.size) if data.input_rows is None else data.input_rows
-        first_row = min(np.flatnonzero(differs).tolist(), key=lambda row: int(rows[row]))
+        different_rows = np.flatnonzero(differs)
+        first_row = int(different_rows[np.argmin(rows[different_rows])])
         first = (
             int(rows[first_row]),
             data.queries.describe_query(data.queries.of_row(first_row)),
@@ -375,7 +366,8 @@ class Proof:
 
     Args:
         target, proved_by: see `TargetSpec`.
-        nodes, of_nodes: see `Pack`.
+        nodes, of_nodes: number of splits with rows on both sides, and number of splits in the
+            model.
         largest: largest difference from the model's scores.
         same_bits: whether all scores are bit-identical.
         other_leaves: number of rows with a difference that is not due to rounding, for each allowed
@@ -425,7 +417,7 @@ def prove(
         """
         if not np.isnan(defaults).all():
             rows = np.where(np.isnan(rows), defaults.astype(rows.dtype), rows)
-        if target.normalises and linear is not None:  # the program's weights have the sum 1
+        if target.normalises:  # the program's weights have the sum 1
             return np.asarray(linear.bias + linear.weights.sum() * scorer(rows))
         return scorer(rows)
 
@@ -447,17 +439,17 @@ def prove(
     is_wrong, rounding = _find_differences(
         target, served, pack.rows, model_scores=model_scores, target_scores=target_scores
     )
-    kind_counts = np.bincount(pack.kind[is_wrong], minlength=len(KINDS)).tolist()
-    differing = {kind: count for kind, count in zip(KINDS, kind_counts, strict=True) if count}
+    counts = {kind: int((is_wrong & (pack.kind == kind)).sum()) for kind in KINDS}
+    differing = {kind: count for kind, count in counts.items() if count}
     verification = None if data is None else _moves(model, score, data, rounding)
     for kind in differing:
         if kind not in allow:
-            wrong_rows = np.flatnonzero(is_wrong & (pack.kind == KINDS.index(kind)))
-            differences = np.abs(target_scores - model_scores)[wrong_rows]
-            worst = wrong_rows[np.argmax(np.nan_to_num(differences, nan=np.inf))]
-            n_rows = count_of(int((pack.kind == KINDS.index(kind)).sum()), "row")
+            of_kind = pack.kind == kind
+            differences = np.nan_to_num(np.abs(target_scores - model_scores), nan=np.inf)
+            worst = np.argmax(np.where(is_wrong & of_kind, differences, -1.0))
+            n_rows = count_of(int(of_kind.sum()), "row")
             message = (
-                f"{target.title}: {wrong_rows.size:,} of {n_rows} of kind {kind!r} ({_WHAT[kind]})"
+                f"{target.title}: {differing[kind]:,} of {n_rows} of kind {kind!r} ({_WHAT[kind]})"
                 f" get different scores, e.g. {model_scores[worst]:.9g} from the model and"
                 f" {target_scores[worst]:.9g} from {target.proved_by}; {_find_remedy(target, kind)}"
             )
@@ -476,7 +468,7 @@ def prove(
         proved_by=target.proved_by,
         rows=model_scores.size,
         nodes=pack.nodes,
-        of_nodes=pack.of_nodes,
+        of_nodes=served.trees.forest.feature.size,
         largest=float(difference.max(initial=0.0)),
         same_bits=not difference.any(),
         other_leaves=differing,
@@ -489,14 +481,14 @@ def prove(
 
 def _make_pack(served: ServedModel, target: TargetSpec, resolution: Float64Array | None) -> Pack:
     """Return the rows for a target, without infinite values if it has none."""
-    if served.linear is None:
+    if not served.is_linear:
         columns, forest = len(served.feature_names), served.trees.forest
         pack = parity_pack(forest, columns, most_rows=target.most_rows, resolution=resolution)
     else:
         pack = linear_pack(served.linear, target.most_rows)
     if not target.finite:
         return pack
-    is_finite = pack.kind != KINDS.index("infinite")
+    is_finite = pack.kind != "infinite"
     return replace(pack, rows=pack.rows[is_finite], kind=pack.kind[is_finite])
 
 
@@ -523,8 +515,8 @@ def _check_defaults(
             continue
         replaced = rows[is_missing].copy()
         replaced[:, column] = value
-        slack = np.zeros(int(is_missing.sum()))
-        if served.linear is not None:
+        slack: Any = 0.0
+        if served.is_linear:
             slack = served.linear.rounding(rows[is_missing], target.rules)
         if bool((np.abs(model.predict(replaced) - model.predict(rows[is_missing])) <= slack).all()):
             continue
@@ -563,7 +555,7 @@ def _find_differences(
     """Return the rows with differences not due to the target's arithmetic, bool[n], and the largest
     rounding.
     """
-    if served.linear is not None:
+    if served.is_linear:
         differences = np.abs(target_scores - model_scores)
         is_wrong = ~(differences <= served.linear.rounding(rows, target.rules))
         largest = float(np.where(is_wrong, 0.0, differences).max(initial=0.0))
@@ -602,13 +594,9 @@ def _moves(
 ) -> Verification:
     data = model.check_features(data)
     rows = DenseRows(data, np.arange(data.n_features), model.absent_is_missing)
-    chunk_ends = [*range(0, data.n_documents, _CHUNK), data.n_documents]
-    chunk_scores = [
-        np.asarray(score(rows[slice(start, stop)]), np.float64)
-        for start, stop in pairwise(chunk_ends)
-    ]
+    batch_scores = [score(rows[start:stop]) for start, stop in dense_batches(data.features)]
     model_scores = data.in_row_order(model.predict(data))
-    target_scores = np.concatenate([np.zeros(0), *chunk_scores])
+    target_scores = np.concatenate([np.zeros(0), *batch_scores])
     return _compare_scores(
         model_scores, target_scores, data, half_unit=np.zeros(model_scores.size), slack=rounding
     )

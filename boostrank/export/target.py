@@ -25,7 +25,7 @@ from boostrank.core.types import (
 )
 from boostrank.data.feature_space import quoted
 from boostrank.engines import get_backend
-from boostrank.engines.served.linear import LinearFile, LinearScore
+from boostrank.engines.served.linear import NO_WEIGHTS, LinearFile, LinearScore
 from boostrank.engines.served.rules import SINGLE, Rules
 from boostrank.engines.served.trees import TreeFile
 from boostrank.engines.trees import ServedTrees, depths
@@ -34,9 +34,6 @@ from boostrank.files.names import name_of
 from boostrank.kernels.curves import rounded_down
 from boostrank.kernels.forest import NAN_LEFT, ZERO_IS_MISSING, Forest
 from boostrank.options import typed_names
-
-# Programs that read or write nested trees recurse, so depth is limited.
-MOST_NESTED = 200
 
 _LEAST = np.finfo(np.float32).min
 
@@ -77,7 +74,12 @@ class ServedModel:
     declared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     defaults: Float64Array = field(default_factory=lambda: np.zeros(0))
     fill: Mapping[str, float] = field(default_factory=dict)
-    linear: LinearScore | None = None
+    linear: LinearScore = NO_WEIGHTS
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the model has weights instead of trees."""
+        return self.linear.weights.size > 0
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,8 @@ class TargetSpec:
         no_missing: how the target reads missing values, if it has none.
         remedy: what to do about missing values, if the target has none.
         engine: the only engine whose models the target supports; empty for any engine of trees.
-        linear: the target of the same name for linear models, if there is one.
+        linear: what differs by field in the target of the same name for linear models, if there is
+            one.
         normalises: whether the program computes columns within queries, and adds them with
             weights whose sum is 1, so that only ranks are equal.
         categories: whether the target supports categorical splits.
@@ -161,7 +164,7 @@ class TargetSpec:
     categories: bool = True
     zeros: bool = False
     one_store: bool = False
-    linear: TargetSpec | None = None
+    linear: Mapping[str, Any] | None = None
     normalises: bool = False
     most_trees: int | None = None
     name_fault: Callable[[Sequence[str]], str | None] = lambda names: None
@@ -169,7 +172,9 @@ class TargetSpec:
     def serving(self, engine: str) -> TargetSpec:
         """Return the target for models of an engine."""
         is_linear = bool(engine) and not get_backend(engine).grows_trees
-        return self.linear if is_linear and self.linear is not None else self
+        if not is_linear or self.linear is None:
+            return self
+        return replace(self, engine="linear", finite=True, linear=None, **self.linear)
 
     def scorer(self, body: bytes, feature_names: Sequence[str]) -> Score:
         """Return a function that scores rows with a file."""
@@ -353,7 +358,7 @@ def nested(
     leaf: Callable[[float], Any],
     node: Callable[[int, Any, Any], Any],
     base: float = 0.0,
-    most: int = MOST_NESTED,
+    most: int = 200,
 ) -> list[Any]:
     """Build a nested value for each tree, from its leaves up.
 
@@ -361,7 +366,8 @@ def nested(
         leaf, node: functions that take the value of a leaf, or the number of a node and its
             children's values.
         base: initial score, which becomes a first tree with one leaf unless it is 0.
-        most: maximum number of nodes on a path from a root to a leaf.
+        most: maximum number of nodes on a path from a root to a leaf, because programs that read or
+            write nested trees recurse.
     """
     depth = depths(parents(forest))
     if depth.max(initial=0) >= most:

@@ -22,7 +22,7 @@ from boostrank.data.feature_space import quoted
 from boostrank.data.rows import missing_in
 from boostrank.engines import format_of
 from boostrank.engines.linear.format import LinearModel
-from boostrank.engines.served.linear import LinearScore
+from boostrank.engines.served.linear import NO_WEIGHTS, LinearScore
 from boostrank.engines.trees import NO_TREES
 from boostrank.export import TARGETS
 from boostrank.export.declared import Declared, default_of, name_fault
@@ -158,7 +158,7 @@ def _prepare_model(
     features = columns if features is None else features
     names = _name_features(features, columns, one_store=target.one_store)
     _check_names([name], "model", "--name")
-    body, linear, trees = model.to_bytes(), None, NO_TREES
+    body, linear, trees = model.to_bytes(), NO_WEIGHTS, NO_TREES
     format = format_of(body)
     parsed = format.parse(body)
     if isinstance(parsed, LinearModel):
@@ -186,13 +186,12 @@ def _prepare_model(
     # Values of documents without a feature: the declared ones, or the fill values if the program
     # has no missing ones.
     declared = {name_of(feature): feature for feature in features if not isinstance(feature, str)}
-    used_columns = forest.used if linear is None else linear.used
+    used_columns = np.union1d(forest.used, linear.used)
     fill = {}
     if target.rules.missing is not None:
         fill = dict(model.info.fill or {})
-        if linear is not None:
-            replaced = linear.missing != target.rules.missing
-            fill |= {columns[i]: float(linear.missing[i]) for i in np.flatnonzero(replaced)}
+        replaced = linear.missing != target.rules.missing
+        fill |= {columns[i]: float(linear.missing[i]) for i in np.flatnonzero(replaced)}
     defaults = np.array([fill.get(column, math.nan) for column in columns])
     never_missing = []
     for i in map(names.index, declared):

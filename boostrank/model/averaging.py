@@ -18,7 +18,7 @@ from msgspec import structs
 from boostrank.core.errors import ParameterError
 from boostrank.engines import get_backend
 from boostrank.engines.base import Backend
-from boostrank.model.ranking_model import RankingModel, TreeCounts, as_model
+from boostrank.model.ranking_model import RankingModel, as_model
 
 
 def average(models: Sequence[Any], weights: Sequence[float] | None = None) -> RankingModel:
@@ -107,7 +107,7 @@ def cap_trees(models: Sequence[RankingModel], trees: int | None) -> list[Ranking
         return start + sum(count.each_round * min(rounds, best) for count, best in pairs)
 
     if trees_after(1) > trees:
-        raise _too_few(trees, TreeCounts(start, trees_after(1) - start))
+        raise _too_few(trees, trees_after(1), start)
     rounds = next(n for n in range(max(best_rounds), 0, -1) if trees_after(n) <= trees)
     limited = []
     for model in models:
@@ -138,12 +138,12 @@ def check_limit(trees: int, engine: Backend, start: int = 0) -> None:
             f"max_trees does not apply: models with backend={engine.name!r} have no trees"
         )
     if trees <= start:
-        raise _too_few(trees, TreeCounts(start, 1))
+        raise _too_few(trees, start + 1, start)
 
 
-def _too_few(trees: int, counts: TreeCounts) -> ParameterError:
-    message = f"max_trees={trees} is too low: the model has at least {counts.after(1)} trees"
-    if counts.start:
-        message += f", including {counts.start} of the linear start (one per feature);"
+def _too_few(trees: int, least: int, start: int) -> ParameterError:
+    message = f"max_trees={trees} is too low: the model has at least {least} trees"
+    if start:
+        message += f", including {start} of the linear start (one per feature);"
         message += " start='none' omits it"
     return ParameterError(message)

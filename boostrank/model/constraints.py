@@ -7,13 +7,11 @@ LightGBM 4.3 to 4.7 violates them with forced splits, and with `monotone_constra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from boostrank.core.types import Float64Array, Int64Array, ParamValues
 from boostrank.engines.base import Backend, Booster
-from boostrank.engines.trees import Trees
 from boostrank.kernels.forest import NAN_LEFT, Forest
 
 
@@ -23,25 +21,23 @@ def broken(engine: Backend, booster: Booster, params: ParamValues) -> str | None
     limits = engine.params.limits(params, names)
     if not limits.direction.any() and limits.groups is None:
         return None
-    trees = engine.format.trees(engine.format.parse(booster.to_bytes()), len(names))
-    if trees.forest is None:
+    forest = engine.format.trees(engine.format.parse(booster.to_bytes()), len(names)).forest
+    if forest is None:
         return None
-    feature = first_break(trees, limits.direction)
+    feature = first_break(forest, limits.direction)
     if feature is not None:
         return f"scores can violate monotone_constraints of {names[feature]!r}"
-    mixed_columns = () if limits.groups is None else first_mixture(trees, limits.groups)
+    mixed_columns = () if limits.groups is None else first_mixture(forest, limits.groups)
     if not mixed_columns:
         return None
     mixed_names = ", ".join(repr(names[i]) for i in sorted(mixed_columns))
     return f"a tree combines {mixed_names}, but interaction_constraints has no such group"
 
 
-def first_break(trees: Trees, direction: Int64Array) -> int | None:
+def first_break(forest: Forest, direction: Int64Array) -> int | None:
     """Return the first feature whose constraint is violated by a score or by any categorical split
     on it, or None.
     """
-    forest = trees.forest
-    assert forest is not None
     for feature, curve in forest.start or ():
         if np.any(direction[feature] * np.diff(curve.constant) < 0.0):
             return feature
@@ -51,12 +47,10 @@ def first_break(trees: Trees, direction: Int64Array) -> int | None:
     return next((node for node in breaks if node is not None), None)
 
 
-def first_mixture(trees: Trees, groups: Sequence[frozenset[int]]) -> frozenset[int]:
+def first_mixture(forest: Forest, groups: Sequence[frozenset[int]]) -> frozenset[int]:
     """Return the first set of columns, on a path to a leaf or in the start, that no group contains,
     if there is one.
     """
-    forest = trees.forest
-    assert forest is not None
     paths = [(root, frozenset[int]()) for root in forest.roots.tolist()]
     column_sets = {frozenset([column]) for column, _ in forest.start or ()}
     while paths:
@@ -78,11 +72,8 @@ feature, or a missing value if the third number is 1.
 """
 
 
-class _Leaf(NamedTuple):
-    """The value of a leaf, and the box of the documents that reach it."""
-
-    value: float
-    box: Float64Array
+_Leaf = tuple[float, Float64Array]
+"""The value of a leaf, and the box of the documents that reach it."""
 
 
 def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None:
@@ -91,7 +82,7 @@ def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None
 
     def find_leaves(child: int, box: Float64Array) -> list[_Leaf]:
         if child < 0:
-            return [_Leaf(float(forest.value[~child]), box)]
+            return [(float(forest.value[~child]), box)]
         # Divide the box. Categories do not restrict it.
         feature = int(forest.feature[child])
         left_box = box.copy()
@@ -119,12 +110,12 @@ def _crosses(left: Sequence[_Leaf], right: Sequence[_Leaf], sign: int, feature: 
     """Return True if a left leaf exceeds a right leaf and documents that differ only in the feature
     can reach both.
     """
-    least = min(sign * leaf.value for leaf in right)
+    least = min(sign * value for value, _ in right)
     for value, box in left:
         if sign * value <= least:
             continue
-        lower_leaves = [leaf.box for leaf in right if sign * leaf.value < sign * value]
-        low, high, missing = np.stack(lower_leaves, axis=1)
+        lower_boxes = [lower for lower_value, lower in right if sign * lower_value < sign * value]
+        low, high, missing = np.stack(lower_boxes, axis=1)
         meets = np.maximum(box[_LOW], low) < np.minimum(box[_HIGH], high)
         meets |= box[_MISSING] * missing > 0.0
         meets[:, feature] = low[:, feature] < high[:, feature]

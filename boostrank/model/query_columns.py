@@ -264,9 +264,7 @@ class ModelColumns:
         return cls(tuple(names))
 
     def dataset(self, data: RankingDataset, threads: int) -> RankingDataset:
-        """Return the data set with the added columns."""
-        if not self.kinds:
-            return data
+        """Return the data set with the added columns, if there are any."""
         features = data.features
         parent = whole_of(features)
         if parent is not None:  # compute the columns once for all parts, which have whole queries
@@ -315,7 +313,7 @@ class ModelColumns:
             fill_within_queries(features, sources, self.kinds, queries.ptr, filled, threads)
             return filled
         # Convert sparse rows block by block, to limit the size of dense copies.
-        added_blocks = []
+        added_blocks = [sparse.csr_matrix((0, n_added), dtype=np.float32)]
         for first_query, last_query in queries.blocks(
             max(1, _NUMBERS_AT_A_TIME // (n_features + n_added))
         ):
@@ -333,9 +331,8 @@ class ModelColumns:
             added = np.empty((stop - start, n_added), np.float32)
             fill_within_queries(dense, columns, self.kinds, ptr, added, threads)
             added_blocks.append(sparse.csr_matrix(added))
-        if to_dense or not added_blocks:
-            empty = sparse.csr_matrix((n_rows, n_features + n_added), dtype=np.float32)
-            return filled if to_dense else empty
+        if to_dense:
+            return filled
         return sparse.csr_matrix(
             sparse.hstack([features, sparse.vstack(added_blocks)], format="csr"), dtype=np.float32
         )

@@ -80,9 +80,7 @@ def check_finite(scores: Float64Array, first: int = 0) -> None:
     `LARGEST_SCORE`.
     """
     if not in_range(scores):
-        row = next(
-            row for row, row_scores in enumerate(scores) if not in_range(np.atleast_1d(row_scores))
-        )
+        row = int(np.argwhere(~(np.abs(scores) <= LARGEST_SCORE))[0][0])
         raise ModelError(
             f"the score of row {first + row} (from 0) is not a finite number, or beyond"
             f" {LARGEST_SCORE:g}: leaves or weights of the model are too large, or features are"
@@ -344,7 +342,6 @@ class RankingModel:
             if num_iteration is not None and num_iteration > 0:
                 last_round = min(all_rounds, first_round + num_iteration)
         if pred_leaf:
-            self._need_trees("pred_leaf=True")
             counts = self.tree_counts
             width = counts.after(last_round or all_rounds)
             leaves = self._each_row(LEAVES, data, last_round, threads, width).astype(np.int32)
@@ -397,9 +394,7 @@ class RankingModel:
     def _each_row(
         self, output_kind: str, data: Any, rounds: int, threads: int | None, *row_shape: int
     ) -> Float64Array:
-        if self.columns.kinds:
-            threads = resolve_threads(threads)
-        features = self._features(data, threads or 1)
+        features = self._features(data, resolve_threads(threads))
         if features.shape[0] == 0:
             return np.zeros((0, *row_shape))
         if threads is None and features.shape[0] <= _FEW_ROWS:
@@ -597,7 +592,7 @@ class RankingModel:
                 f"importance_type={importance_type!r}: use {' or '.join(IMPORTANCES)}; for the"
                 " effect of features on a metric, use boostrank.reporting.importance"
             )
-        self._need_trees("feature_importance()")
+        self._check_trees()
         trees = self.trees(iteration)
         if importance_type == "split":
             return self.columns.sum_by_feature(trees.splits.astype(np.int32))
@@ -612,8 +607,7 @@ class RankingModel:
     @cached_property
     def tree_counts(self) -> TreeCounts:
         """The numbers of trees; linear models raise ParameterError."""
-        if not self._engine.grows_trees:
-            raise ParameterError(f"models of backend={self.backend!r} have no trees to count")
+        self._check_trees()
         parsed = self._engine.format.parse(self.to_bytes(1))
         trees = self._engine.format.trees(parsed, len(self.column_names))
         return TreeCounts(int(getattr(parsed, "start_trees", 0)), trees.count)
@@ -623,11 +617,11 @@ class RankingModel:
         self.save(filename, num_iteration=num_iteration)
         return self
 
-    def _need_trees(self, caller: str) -> None:
+    def _check_trees(self) -> None:
         if not self._engine.grows_trees:
             raise ParameterError(
-                f"{caller}: models of backend={self.backend!r} have no trees; use contributions()"
-                " for the effect of features"
+                f"models of backend={self.backend!r} have no trees, leaves or splits; use"
+                " contributions() for the effect of features"
             )
 
     @classmethod

@@ -127,9 +127,9 @@ def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) ->
         thresholds = forest.threshold[forest.feature == column]
         with np.errstate(over="ignore"):
             values = np.append(thresholds, [0.0, *start_bounds.get(column, ())]).astype(np.float32)
-        values = rng.choice(values[np.isfinite(values)], _PROOF_ROWS)
+        values = values[np.isfinite(values)]
         neighbours = [values, np.nextafter(values, -np.inf), np.nextafter(values, np.inf)]
-        values = np.choose(rng.integers(0, 3, _PROOF_ROWS), neighbours)
+        values = rng.choice(np.concatenate(neighbours), _PROOF_ROWS)
         # Mix in zeros, subnormals, infinities and missing values.
         is_odd = rng.random(_PROOF_ROWS) < 0.1
         rows[:, column] = np.where(is_odd, rng.choice(_ODD, _PROOF_ROWS), values)
@@ -222,9 +222,11 @@ def scores_of(
     path: str, model: RankingModel | None, data: RankingDataset, threads: int | None
 ) -> Any:
     """Return the scores by a model, or else from a file, float64[N], in the row order of `data`."""
-    if model is not None:
-        return data.in_row_order(model.predict(data, threads=threads))
-    return data.in_row_order(read_scores(path, data))
+    if model is None:
+        scores = read_scores(path, data)
+    else:
+        scores = model.predict(data, threads=threads)
+    return data.in_row_order(scores)
 
 
 def columns_of(path: str, *, alone: bool = True) -> Mapping[str, str]:

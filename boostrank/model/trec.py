@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
@@ -109,19 +110,20 @@ def data_of_runs(
             )
     # List the documents of each query, and make a column of what each file says of them.
     sources = [*lists, *graded.values()]
-    names = [list(dict.fromkeys(chain(*(file.get(qid, ()) for file in sources)))) for qid in asked]
+    documents = dict.fromkeys(
+        (qid, name) for qid in asked for file in sources for name in file.get(qid, ())
+    )
 
     def column(values: Values) -> Float64Array:
-        query_values = [values.get(qid, {}) for qid in asked]
-        pairs = zip(query_values, names, strict=True)
-        return np.array([scores.get(name, np.nan) for scores, listed in pairs for name in listed])
+        return np.array([values.get(qid, {}).get(name, np.nan) for qid, name in documents])
 
     grades = {judge: np.maximum(column(each), 0.0) for judge, each in graded.items()}
     labels = np.nan_to_num(next(iter(grades.values())))
-    queries = QueryIndex(np.cumsum([0, *map(len, names)]), np.array(asked, object))
-    documents = list(chain(*names))
+    sizes = Counter(qid for qid, _ in documents).values()
+    queries = QueryIndex(np.cumsum([0, *sizes]), np.array(asked, object))
     features = np.zeros((labels.size, 0), np.float32)
-    data = RankingDataset(features, labels, queries, document_names=np.array(documents, object))
+    names = np.array([name for _, name in documents], object)
+    data = RankingDataset(features, labels, queries, document_names=names)
     return data, list(map(column, lists)), grades
 
 

@@ -70,7 +70,7 @@ def test_scores_are_those_of_the_model(
     assert moved(proof) == 0
     rows = make_dataset().features
     rows = rows if name not in SINGLE else np.where(np.isnan(rows), means(model), rows)
-    score = TARGETS.get(name).linear.scorer((tmp_path / "toy").read_bytes(), NAMES)
+    score = TARGETS.get(name).serving("linear").scorer((tmp_path / "toy").read_bytes(), NAMES)
     scores = columns_sum(model, rows)
     precision = np.float64 if name not in (*SINGLE, "onnx") else np.float32
     size = np.abs(scores).max() + sum(
@@ -101,7 +101,7 @@ def test_where_a_language_is_not_installed_its_tables_are_read(
     monkeypatch.setattr(shutil, "which", lambda program: None)
     boostrank.export_model(train_linear(), tmp_path / "toy", name)
     body = (tmp_path / "toy").read_bytes()
-    scores = TARGETS.get(name).linear.scorer(body, NAMES)(make_dataset().features)
+    scores = TARGETS.get(name).serving("linear").scorer(body, NAMES)(make_dataset().features)
     np.testing.assert_allclose(
         scores, columns_sum(train_linear(), make_dataset().features), atol=1e-9
     )
@@ -125,12 +125,12 @@ def test_bodies_have_the_documented_form(tmp_path: Path) -> None:
 
 
 def test_a_changed_weight_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = TARGETS.get("vespa").linear
+    target = TARGETS.get("vespa")
 
     def write(served: Any) -> bytes:
-        return re.sub(rb"^(\S+)", rb"9.5", target.write(served))
+        return re.sub(rb"^(\S+)", rb"9.5", target.linear["write"](served))
 
-    changed = replace(TARGETS.get("vespa"), linear=replace(target, write=write))
+    changed = replace(target, linear={**target.linear, "write": write})
     monkeypatch.setattr("boostrank.export.writing.TARGETS", {"vespa": changed})
     with pytest.raises(ExportError, match="random"):
         boostrank.export_model(train_linear(), tmp_path / "toy", "vespa")

@@ -9,7 +9,7 @@ import pytest
 
 from boostrank.engines.served.rules import Rules, scores
 from boostrank.engines.trees import ServedTrees
-from boostrank.export.proof import KINDS, parity_pack
+from boostrank.export.proof import parity_pack
 from boostrank.kernels.forest import Forest
 from tests.export.conftest import Example, example
 
@@ -28,7 +28,7 @@ def leaves(forest: Forest, rows: np.ndarray, rules: Rules) -> np.ndarray:
 
 
 def of_kind(pack, kind: str) -> np.ndarray:
-    return pack.rows[pack.kind == KINDS.index(kind)]
+    return pack.rows[pack.kind == kind]
 
 
 def passed(forest: Forest, rows: np.ndarray) -> np.ndarray:
@@ -52,7 +52,7 @@ def passed(forest: Forest, rows: np.ndarray) -> np.ndarray:
 def test_every_split_is_passed_on_both_sides(each: Example) -> None:
     forest = each.served.trees.forest
     pack = parity_pack(forest, 6, 100_000)
-    assert pack.nodes == pack.of_nodes == forest.feature.size
+    assert pack.nodes == forest.feature.size
     assert passed(forest, pack.rows).all()
 
 
@@ -81,7 +81,7 @@ def test_each_kind_of_row_has_the_values_it_is_named_after() -> None:
     assert not np.isnan(of_kind(pack, "random")).any()
     assert (of_kind(pack, "zeros")[:, :4] == 0).mean() > 0.1
     assert (of_kind(pack, "categories")[:, 4] == 1e6).any()
-    assert not np.isinf(pack.rows[pack.kind != KINDS.index("infinite")]).any()
+    assert not np.isinf(pack.rows[pack.kind != "infinite"]).any()
 
 
 def test_a_model_without_categories_has_no_rows_for_them() -> None:
@@ -93,7 +93,7 @@ def test_a_limit_of_rows_is_kept_and_told() -> None:
     forest = example("lightgbm-start-missing").served.trees.forest
     pack = parity_pack(forest, 6, 160)
     assert len(pack.rows) <= 160
-    assert 0 < pack.nodes < pack.of_nodes
+    assert 0 < pack.nodes < forest.feature.size
 
 
 def test_fault_086_far_fewer_splits_are_reached_where_each_must_look_through_millions_of_categories() -> (
@@ -107,7 +107,7 @@ def test_fault_086_far_fewer_splits_are_reached_where_each_must_look_through_mil
     )
     wide.set_ptr[-1] += 2**23
     pack = parity_pack(wide, 6, 100_000)
-    assert 0 < pack.nodes < 100 < pack.of_nodes
+    assert 0 < pack.nodes < 100 < forest.feature.size
     assert (
         pack.nodes * 3
         == of_kind(pack, "thresholds").shape[0] + of_kind(pack, "missing").shape[0] - 1000

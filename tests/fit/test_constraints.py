@@ -69,7 +69,7 @@ def test_no_score_goes_the_wrong_way_along_any_feature(data: Any, backend: str, 
     assert [wrong_way(model, some_rows(data), feature, sign) for feature in range(6)] == [0.0] * 6
     free = trained(data, backend)
     assert max(wrong_way(free, some_rows(data), feature, sign) for feature in range(6)) > 0.1
-    assert first_break(free.trees(), np.full(6, sign)) is not None
+    assert first_break(free.trees().forest, np.full(6, sign)) is not None
 
 
 @pytest.mark.parametrize("backend", ENGINES)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy
@@ -412,10 +412,13 @@ def measure_scaling(kind: str, features: Features) -> Scaling:
     n_values, total = np.zeros(columns), np.zeros(columns)
     lowest, highest = np.full(columns, np.inf), np.full(columns, -np.inf)
     with np.errstate(invalid="ignore"):  # infinite values raise an error below
-        for _, block in _row_blocks(features):
-            sums = _sum_columns(block, np.zeros(columns), power=1)
-            n_values, total = n_values + sums.n_values, total + sums.total
-            lowest, highest = np.minimum(lowest, sums.least), np.maximum(highest, sums.most)
+        for values, column, n_absent in _values_by_column(features):
+            n_values += n_absent + np.bincount(column, minlength=columns)
+            total += np.bincount(column, values, columns)
+            np.minimum.at(lowest, column, values)
+            np.maximum.at(highest, column, values)
+            np.minimum(lowest, 0.0, out=lowest, where=n_absent > 0)
+            np.maximum(highest, 0.0, out=highest, where=n_absent > 0)
     infinite = np.flatnonzero((lowest == -np.inf) | (highest == np.inf))
     if infinite.size:
         raise DataError(
@@ -427,8 +430,8 @@ def measure_scaling(kind: str, features: Features) -> Scaling:
     if kind != STANDARD:
         return Scaling(kind, mean, changes.astype(np.float64))
     squares = np.zeros(columns)
-    for _, block in _row_blocks(features):
-        squares += _sum_columns(block, mean, power=2).total
+    for values, column, n_absent in _values_by_column(features):
+        squares += np.bincount(column, (values - mean[column]) ** 2, columns) + n_absent * mean**2
     deviation = np.sqrt(np.divide(squares, n_values, out=np.zeros(columns), where=n_values > 0))
     return Scaling(kind, mean, np.where(changes, deviation, 0.0))
 
@@ -443,14 +446,14 @@ class ScaledRows:
     def blocks(self) -> Iterator[tuple[slice, Any]]:
         """Yield row numbers and rows in float64, in which the mean replaces missing values."""
         mean = self.scaling.mean
-        for start, block in _row_blocks(self.features):
+        for rows, block in _row_blocks(self.features):
             if sparse.issparse(block):
                 filled = sparse.csr_matrix(block, dtype=np.float64)
                 np.copyto(filled.data, mean[filled.indices], where=np.isnan(filled.data))
             else:
                 filled = block.astype(np.float64)
                 np.copyto(filled, mean, where=np.isnan(filled))
-            yield slice(start, start + block.shape[0]), filled
+            yield rows, filled
 
     def scores(self, weights: Float64Array) -> Float64Array:
         """Return the scores, float64[N], for weights float64[d + 1], the last of which is the
@@ -496,49 +499,30 @@ class ScaledRows:
         return contributions
 
 
-def _row_blocks(features: Features) -> Iterator[tuple[int, Any]]:
-    """Yield pairs of a first row number and rows: blocks of dense rows, or all sparse rows
-    together.
-    """
+def _row_blocks(features: Features) -> Iterator[tuple[slice, Any]]:
+    """Yield row numbers and rows: blocks of dense rows, or all sparse rows together."""
     if sparse.issparse(features):
-        yield 0, features
+        yield slice(None), features
     else:
-        for start, stop in dense_batches(features):
-            yield start, features[start:stop]
+        for span in dense_batches(features):
+            rows = slice(*span)
+            yield rows, features[rows]
 
 
-class _ColumnSums(NamedTuple):
-    """Of each column: the sum of x - centre or of its square, the number of values, the minimum
-    and the maximum.
+def _values_by_column(features: Features) -> Iterator[tuple[Float64Array, Array, Int64Array]]:
+    """Yield the values of a block of rows, float64[n], their columns, and the number of absent
+    entries of each column, which are zeros.
     """
-
-    total: Float64Array
-    n_values: Int64Array
-    least: Float64Array
-    most: Float64Array
-
-
-def _sum_columns(block: Any, centre: Float64Array, power: int) -> _ColumnSums:
-    n_rows, n_columns = block.shape
-    if sparse.issparse(block):
-        values, columns = block.data, block.indices
-    else:
-        values, columns = block.ravel(), np.tile(np.arange(n_columns), n_rows)
-    # Absent entries of sparse rows are zeros, so they add (-centre)^power each.
-    n_absent = n_rows - np.bincount(columns, minlength=n_columns)
-    is_present = ~np.isnan(values)
-    values, columns = values[is_present].astype(np.float64), columns[is_present]
-    total = np.bincount(columns, (values - centre[columns]) ** power, n_columns)
-    least = np.where(n_absent > 0, 0.0, np.inf)
-    most = -least
-    np.minimum.at(least, columns, values)
-    np.maximum.at(most, columns, values)
-    return _ColumnSums(
-        total=total + n_absent * (-centre) ** power,
-        n_values=n_absent + np.bincount(columns, minlength=n_columns),
-        least=least,
-        most=most,
-    )
+    n_columns = features.shape[1]
+    for _, block in _row_blocks(features):
+        n_rows = block.shape[0]
+        if sparse.issparse(block):
+            values, columns = block.data, block.indices
+        else:
+            values, columns = block.ravel(), np.tile(np.arange(n_columns), n_rows)
+        n_absent = n_rows - np.bincount(columns, minlength=n_columns)
+        is_present = ~np.isnan(values)
+        yield values[is_present].astype(np.float64), columns[is_present], n_absent
 
 
 @dataclass(frozen=True, eq=False)
@@ -560,8 +544,7 @@ class Risk:
 
     def __call__(self, weights: Float64Array) -> tuple[float, Float64Array]:
         """Return F and its derivative, for `scipy.optimize.minimize`."""
-        value, gradient, _ = self.measure(weights)
-        return value, gradient
+        return self.measure(weights)[:2]
 
     def measure(self, weights: Float64Array) -> tuple[float, Float64Array, Float64Array]:
         """Return F, its derivative with respect to the weights, float64[d + 1], and its second

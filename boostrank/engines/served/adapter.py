@@ -23,15 +23,16 @@ from boostrank.engines.lightgbm.adapter import LightGBMBooster
 from boostrank.engines.linear.adapter import LinearBooster
 from boostrank.engines.served import elastic, lightgbm_dump, ranklib, search_plugins, solr
 from boostrank.engines.served.linear import LinearFile
+from boostrank.engines.served.rules import DAMAGE
 from boostrank.engines.served.trees import TreeFile
 from boostrank.engines.trees import refuse
 from boostrank.records import from_json
 
-FORMATS: tuple[tuple[str, Callable[[Any], bool], Callable[[Any], Any]], ...] = (
+FORMATS: tuple[tuple[str, Callable[[Any], Any], Callable[[Any], Any]], ...] = (
     ("a model of Solr", solr.recognises, solr.read),
     (
         "an upload to a learning-to-rank plugin (_createmodel)",
-        lambda document: search_plugins.model_of(document) is not None,
+        search_plugins.model_of,
         search_plugins.read_upload,
     ),
     ("a trained model of Elasticsearch", elastic.recognises, elastic.read),
@@ -90,7 +91,6 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
             raise ModelError(f"its JSON cannot be read: {error}") from None
     elif re.match(rb"## *\w|\s*(<\?xml[^>]*>\s*)?<ensemble", body):
         document = body.decode("utf-8", "replace")
-        document = document[document.find("<ensemble") :] if document[:1] != "#" else document
     # Read it in the first format that recognises it.
     models = _models_in(document)
     for title, recognises, read in FORMATS:
@@ -104,7 +104,7 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
                 if isinstance(file, TreeFile):
                     refuse(~np.isfinite(file.forest.threshold), "a threshold is not finite")
                 return file
-            except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            except DAMAGE as error:
                 reason = f"it is damaged: {error}"
                 if isinstance(error, KeyError):
                     reason = f"it has no {error}"

@@ -21,9 +21,6 @@ RULES = Rules(strict=True, gives=np.float32)
 """The rules of Elasticsearch's TreeInferenceModel, of splits by `lt`."""
 
 _MOST_BYTES = 2**28
-_SIDES = ("left_child", "right_child")
-_KEYS = ("compressed_definition", "definition")
-_OPERATORS = ("lt", "lte", "gt", "gte")
 
 
 def _parse_node(columns: Mapping[str, int], position: tuple[Json, int]) -> Split | float:
@@ -35,7 +32,9 @@ def _parse_node(columns: Mapping[str, int], position: tuple[Json, int]) -> Split
         return float(np.ravel(node["leaf_value"])[0])
     feature, operator = node["split_feature"], str(node.get("decision_type", "lte"))
     refuse(feature < 0, f"split_feature {feature} is out of range")
-    refuse(operator not in _OPERATORS, f"its decision_type {operator!r} cannot be read")
+    refuse(
+        operator not in ("lt", "lte", "gt", "gte"), f"its decision_type {operator!r} cannot be read"
+    )
     column, threshold = columns[tree["feature_names"][feature]], float(node["threshold"])
     left, right = (tree, node["left_child"]), (tree, node["right_child"])
     missing_left = bool(node.get("default_left"))
@@ -63,7 +62,9 @@ def _definition_of(document: Json) -> Any:
 
 def recognises(document: Any) -> bool:
     """Return whether JSON is a model of Elasticsearch."""
-    return isinstance(document, dict) and any(key in document for key in _KEYS)
+    return isinstance(document, dict) and bool(
+        document.keys() & {"compressed_definition", "definition"}
+    )
 
 
 def read(document: Any) -> TreeFile:
@@ -92,7 +93,8 @@ def read(document: Any) -> TreeFile:
 def _check_tree(number: int, tree: Json) -> None:
     """Refuse a tree in which a node is not where it says, or has two parents."""
     nodes = tree["tree_structure"]
-    children = [node[side] for node in nodes for side in _SIDES if side in node]
+    sides = "left_child", "right_child"
+    children = [node[side] for node in nodes for side in sides if side in node]
     indices = [node["node_index"] for node in nodes]
     refuse(indices != list(range(len(nodes))), f"tree {number}: a node is not at its node_index")
     refuse(sorted(children) != indices[1:], f"tree {number}: a node has no parent, or two")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,14 +16,6 @@ from boostrank.engines.trees import LARGEST_SCORE, refuse
 
 RULES = replace(SINGLE, missing=0.0)
 """The rules of linear models in Solr and the plugins, where missing values are 0."""
-
-
-class Term(NamedTuple):
-    """A term of a linear score, weight (x - shift) / divisor."""
-
-    weight: float
-    shift: float
-    divisor: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,25 +55,21 @@ class LinearScore:
         """The columns with a weight other than 0."""
         return np.flatnonzero(self.weights)
 
-    def terms(self, names: Sequence[str]) -> dict[str, Term]:
-        """Return (weight, shift, divisor) of each column with a weight, by name."""
-        columns = np.stack([self.weights, self.shift, self.divisor], axis=1).tolist()
-        return {names[column]: Term(*columns[column]) for column in self.used.tolist()}
+    def terms(self, names: Sequence[str]) -> dict[str, list[float]]:
+        """Return weight, shift and divisor of each column with a weight, by name, of the same
+        score without bias, up to rounding: it is in the shift of the column that changes scores
+        most.
+        """
+        shift, column = self.shift.copy(), int(np.argmax(np.abs(self.weights)))
+        if self.weights[column] != 0.0:
+            shift[column] -= self.bias * self.divisor[column] / self.weights[column]
+        columns = np.stack([self.weights, shift, self.divisor], axis=1).tolist()
+        return {names[column]: columns[column] for column in self.used.tolist()}
 
     def folded(self) -> LinearScore:
         """Return the same score without shift and divisor, up to rounding."""
         weights = self.weights / self.divisor
         return self.of_weights(weights, self.missing, self.bias - float(self.shift @ weights))
-
-    def without_bias(self) -> LinearScore:
-        """Return the same score, up to rounding, with the bias in the shift of the column that
-        changes scores most. A model without weights keeps its bias.
-        """
-        shift, column = self.shift.copy(), int(np.argmax(np.abs(self.weights)))
-        if self.weights[column] == 0.0:
-            return self
-        shift[column] -= self.bias * self.divisor[column] / self.weights[column]
-        return LinearScore(self.weights, shift, divisor=self.divisor, missing=self.missing)
 
     def score(self, rows: Array, rules: Rules) -> Array:
         """Return the scores of rows, [n], column by column in the program's types."""
@@ -118,6 +106,10 @@ class LinearScore:
         rng = np.random.default_rng(0)
         normal_values = rng.normal(size=(rows, self.weights.size))
         return (self.shift + self.divisor * normal_values).astype(np.float32)
+
+
+NO_WEIGHTS = LinearScore.of_weights(())
+"""The linear score of a model of trees."""
 
 
 @dataclass(frozen=True, eq=False)

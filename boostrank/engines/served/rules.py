@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -35,7 +34,6 @@ class Rules:
         sums: type in which leaves are summed, tree by tree.
         adds: type in which a leaf is added before the sum is rounded to `sums`; None for `sums`.
         gives: type to which scores are rounded.
-        equal_categories: whether a value must equal a category; otherwise it is truncated first.
     """
 
     values: Float = np.float64
@@ -46,7 +44,6 @@ class Rules:
     sums: Float = np.float64
     adds: Float | None = None
     gives: Float = np.float64
-    equal_categories: bool = False
 
     @classmethod
     def of_engine(cls, trees: ServedTrees) -> Rules:
@@ -58,14 +55,12 @@ SINGLE = Rules(np.float32, leaves=np.float32, sums=np.float32, gives=np.float32)
 """Rules for programs that compute in float32."""
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(NamedTuple):
     """A split in a tree.
 
     Args:
         test: the threshold, or the categories that go left.
         left, right: child nodes, as in the file.
-        listed_right: whether the listed categories go right instead.
     """
 
     feature: int
@@ -73,27 +68,7 @@ class Split:
     missing_left: bool
     left: Any
     right: Any
-    listed_right: bool = False
     zero_is_missing: bool = False
-
-    def goes_left(self, value: Array, rules: Rules) -> BoolArray:
-        """Return whether each value goes left."""
-        is_missing = np.isnan(value)
-        if isinstance(self.test, float):
-            # Add the slack in the type of values: programs round this sum before they compare.
-            with np.errstate(over="ignore"):
-                threshold = rules.values(self.test) + rules.values(rules.slack)
-            goes_left = value < threshold if rules.strict else value <= threshold
-            if self.zero_is_missing:
-                is_missing |= np.abs(value) <= ZERO
-        else:
-            categories = np.where((value > -1.0) & (value < 2.0**24), value, -1.0).astype(np.int64)
-            goes_left = np.isin(categories, self.test)
-            if rules.equal_categories:
-                goes_left &= value == np.floor(value)
-            if self.listed_right:  # XGBoost does not truncate -0.5 to 0
-                goes_left = ~goes_left | (value < 0.0)
-        return np.where(is_missing, self.missing_left, goes_left)
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -109,6 +84,9 @@ class Scale(NamedTuple):
     divisor: float = 1.0
 
 
+DAMAGE = LookupError, TypeError, ValueError, AttributeError, OverflowError
+"""Exceptions of reading a file without what its format requires."""
+
 NO_SCALES: Mapping[str, Scale] = MappingProxyType({})
 """Features that are not scaled."""
 
@@ -120,58 +98,50 @@ def check_scale(shift: float, divisor: float, what: str) -> Scale:
     return Scale(shift, divisor)
 
 
-Tree = Callable[[Any], Split | float]
-"""Function that converts a node of a tree to a `Split` or the value of a leaf."""
-
-
-def walk(roots: Sequence[Any], parse: Tree, rows: Array, rules: Rules, base: float = 0.0) -> Array:
-    """Return scores [n] of type `rules.gives`, which are `base` plus the leaves in the order of the
-    trees.
+def scores(trees: ServedTrees, rows: Array, rules: Rules) -> Array:
+    """Return scores [n] of type `rules.gives`, which are the base plus the leaves in the order of
+    the trees.
     """
+    forest = trees.forest
     with np.errstate(over="ignore", invalid="ignore"):
         rows = rows.astype(rules.values, order="F")
         if rules.missing is not None:
             rows[np.isnan(rows)] = rules.missing
-        total, add_type = np.full(len(rows), rules.sums(base)), rules.adds or rules.sums
+        total, add_type = np.full(len(rows), rules.sums(trees.base)), rules.adds or rules.sums
         # Walk all rows down one tree together.
-        for root in roots:
+        for root in forest.roots.tolist():
             unvisited = [(root, np.arange(len(rows)))]
             while unvisited:
                 node, rows_at_node = unvisited.pop()
-                split = parse(node)
-                if not isinstance(split, Split):
-                    leaf = add_type(rules.leaves(split))
+                if not rows_at_node.size:
+                    continue
+                if node < 0:
+                    leaf = add_type(rules.leaves(forest.value[~node]))
                     total[rows_at_node] = total[rows_at_node].astype(add_type) + leaf
                     continue
-                goes_left = split.goes_left(rows[rows_at_node, split.feature], rules)
-                sides = (
-                    (split.left, rows_at_node[goes_left]),
-                    (split.right, rows_at_node[~goes_left]),
+                goes_left = _goes_left(
+                    forest, node, rows[rows_at_node, forest.feature[node]], rules
                 )
-                unvisited += [(child, part_rows) for child, part_rows in sides if part_rows.size]
+                unvisited += [
+                    (int(forest.left[node]), rows_at_node[goes_left]),
+                    (int(forest.right[node]), rows_at_node[~goes_left]),
+                ]
         return total.astype(rules.gives)
 
 
-def scores(trees: ServedTrees, rows: Array, rules: Rules) -> Array:
-    """Return the scores of trees under these rules, as `walk` does."""
-    return walk(
-        trees.forest.roots.tolist(), partial(_node, trees.forest), rows, rules, base=trees.base
-    )
-
-
-def _node(forest: Forest, node: int) -> Split | float:
-    if node < 0:
-        return float(forest.value[~node])
-    kind, threshold = int(forest.kind[node]), float(forest.threshold[node])
-    test: float | list[int] = threshold
+def _goes_left(forest: Forest, node: int, values: Array, rules: Rules) -> BoolArray:
+    """Return whether each value of the node's feature goes left."""
+    kind, threshold = int(forest.kind[node]), forest.threshold[node]
+    is_missing = np.isnan(values)
     if forest.categorical[node]:
-        test = forest.categories(int(threshold)).tolist()
-    return Split(
-        int(forest.feature[node]),
-        test,
-        kind & NAN_LEFT != 0,
-        int(forest.left[node]),
-        int(forest.right[node]),
-        listed_right=kind & LISTED_RIGHT != 0,
-        zero_is_missing=kind & ZERO_IS_MISSING != 0,
-    )
+        codes = np.where((values > -1.0) & (values < 2.0**24), values, -1.0).astype(np.int64)
+        goes_left = np.isin(codes, forest.categories(int(threshold)))
+        if kind & LISTED_RIGHT:  # XGBoost does not truncate -0.5 to 0
+            goes_left = ~goes_left | (values < 0.0)
+    else:
+        # Add the slack in the type of values: programs round this sum before they compare.
+        bound = rules.values(threshold) + rules.values(rules.slack)
+        goes_left = values < bound if rules.strict else values <= bound
+        if kind & ZERO_IS_MISSING:
+            is_missing |= np.abs(values) <= ZERO
+    return np.where(is_missing, kind & NAN_LEFT != 0, goes_left)

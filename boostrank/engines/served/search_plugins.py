@@ -44,13 +44,13 @@ def recognises_dump(document: Any) -> bool:
 def read_dump(document: Any) -> TreeFile:
     """Read the trees of `get_dump(dump_format="json")`."""
     roots = [from_json(tree, once=True) if isinstance(tree, str) else tree for tree in document]
-    refuse(not _names_of(roots), "no tree has a split")
+    file = read_roots(roots)
     warn_user(
         "a dump of XGBoost has no base_score, so all scores lack this constant; the order within"
         " queries is the model's",
         DataWarning,
     )
-    return read_roots(roots)
+    return file
 
 
 def read_roots(
@@ -95,13 +95,13 @@ def _names_of(roots: Sequence[Any]) -> Sequence[str]:
     return list(names)
 
 
-def model_of(document: Any) -> Json | None:
-    """Return the part of an upload with `type` and `definition`, or None."""
+def model_of(document: Any) -> Json:
+    """Return the part of an upload with `type` and `definition`, or an empty one."""
     while isinstance(document, dict):
         if isinstance(document.get("type"), str) and document["type"].startswith("model/"):
             return document
         document = document.get("_source") or document.get("model")
-    return None
+    return {}
 
 
 def read_upload(document: Any, names: Sequence[str] = ()) -> TreeFile | LinearFile:
@@ -112,7 +112,6 @@ def read_upload(document: Any, names: Sequence[str] = ()) -> TreeFile | LinearFi
             that occur.
     """
     model, names = model_of(document), names or _features_of(document)
-    assert model is not None
     kind = model["type"].removeprefix("model/")
     definition: Any = model.get("definition")
     scales = _scales_of(model.get("feature_normalizers") or {})

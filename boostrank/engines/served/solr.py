@@ -38,7 +38,6 @@ def read(document: Any) -> TreeFile | LinearFile:
         for feature in document["features"]
         if feature.get("norm") is not None
     }
-    scales = {name: scale for name, scale in scales.items() if scale != Scale()}
     params = document["params"]
     if kind == "LinearModel":
         return read_weights(names, params["weights"], scales=scales)

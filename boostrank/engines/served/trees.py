@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,15 @@ import numpy as np
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Array
 from boostrank.engines.lightgbm.format import plain_text
-from boostrank.engines.served.rules import NO_SCALES, Rules, Scale, Split, Tree, check_names, scores
+from boostrank.engines.served.rules import (
+    DAMAGE,
+    NO_SCALES,
+    Rules,
+    Scale,
+    Split,
+    check_names,
+    scores,
+)
 from boostrank.engines.trees import (
     LARGEST_SCORE,
     MAX_DEPTH,
@@ -24,7 +31,8 @@ from boostrank.engines.trees import (
 from boostrank.kernels.curves import LOWEST
 from boostrank.kernels.forest import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
 
-_MOST_NODES = 20_000_000
+_MOST_NODES = 20_000_000  # with the words of sets of categories
+_LEFT, _RIGHT = 4, 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +53,14 @@ class TreeFile:
 
     def scores(self, rows: Any) -> Array:
         """Return the program's scores of dense rows float32[n, d], in its type."""
-        trees = ServedTrees(self.forest, np.zeros(0))
-        if self.scale and self.rules.missing is not None:
-            rows = np.nan_to_num(rows, nan=self.rules.missing)
-        return scores(trees, normalise(rows, self.scale), self.rules)
+        if self.scale:
+            rows = np.array(rows, np.float32)
+        for column, (shift, divisor) in self.scale.items():  # in float32, as Solr does
+            values = rows[:, column]
+            if self.rules.missing is not None:
+                values = np.nan_to_num(values, nan=self.rules.missing)
+            rows[:, column] = (values - np.float32(shift)) / np.float32(divisor)
+        return scores(ServedTrees(self.forest, np.zeros(0)), rows, self.rules)
 
     def to_text(self) -> bytes:
         """Return LightGBM's text of the same trees, which adds up in float64."""
@@ -70,16 +82,6 @@ class TreeFile:
         if rules.missing is not None:
             missing_left = rules.missing <= threshold
         return plain_text(self.names, forest, threshold, missing_left)
-
-
-def normalise(rows: Any, scale: Mapping[int, Scale]) -> Any:
-    """Subtract the shift from each column with a scale, and divide, in float32 as Solr does."""
-    if not scale:
-        return rows
-    rows = np.array(rows, np.float32)
-    for column, (shift, divisor) in scale.items():
-        rows[:, column] = (rows[:, column] - np.float32(shift)) / np.float32(divisor)
-    return rows
 
 
 def read_trees(
@@ -104,90 +106,51 @@ def read_trees(
     """
     check_names(names)
     refuse(not roots, "it has no trees")
-    columns = _Columns({name: column for column, name in enumerate(names)})
-    table = _Table(rules, partial(parse, columns))
+    columns = {name: column for column, name in enumerate(names)}
+    # Each node has its feature, threshold or set, kind, tree, and children, from `_LEFT` on.
+    nodes, leaves, first_nodes = list[list[float]](), list[float](), list[int]()
+    sets, n_words = list[Array](), 0
     for tree, (root, weight) in enumerate(zip(roots, weights or [1.0] * len(roots), strict=True)):
         try:
-            table.add(tree, root, weight)
+            # List parents before their children.
+            unvisited: list[tuple[Any, int, int, int]] = [(root, -1, 0, 1)]
+            while unvisited:
+                node, parent, side, depth = unvisited.pop()
+                refuse(depth > MAX_DEPTH, f"tree {tree} is deeper than {MAX_DEPTH:,}")
+                refuse(len(nodes) + n_words > _MOST_NODES, "its trees are too large")
+                split = parse(columns, node)
+                if isinstance(split, Split):
+                    number, threshold = len(nodes), split.test
+                    kind = NAN_LEFT * split.missing_left | ZERO_IS_MISSING * split.zero_is_missing
+                    if not isinstance(threshold, float):
+                        categories = np.array(threshold, np.int64)
+                        is_beyond = (categories < 0) | (categories >= 2**24)
+                        refuse(is_beyond, "a category is out of range")
+                        threshold, kind = float(len(sets)), kind | CATEGORICAL
+                        sets.append(category_words(categories))
+                        n_words += sets[-1].size
+                    nodes.append([split.feature, threshold, kind, tree, 0, 0])
+                    unvisited += [
+                        (split.right, number, _RIGHT, depth + 1),
+                        (split.left, number, _LEFT, depth + 1),
+                    ]
+                else:
+                    number, leaf = ~len(leaves), float(rules.leaves(split) * rules.leaves(weight))
+                    is_infinite = not abs(leaf) <= LARGEST_SCORE
+                    refuse(is_infinite, f"tree {tree} has a leaf that is not finite")
+                    leaves.append(leaf)
+                if parent < 0:
+                    first_nodes.append(number)
+                else:
+                    nodes[parent][side] = number
         except ModelError:
             raise
-        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            lack = "a node has no " if isinstance(error, KeyError) else ""
+        except DAMAGE as error:
+            lack = "there is no key or feature " if isinstance(error, KeyError) else ""
             raise ModelError(f"tree {tree} is damaged: {lack}{error}") from None
-    scale = {names.index(name): scales[name] for name in scales if name in names}
-    return TreeFile(tuple(names), table.forest(), rules, scale)
-
-
-class _Columns(dict[str, int]):
-    """The columns of the features that a file lists."""
-
-    def __missing__(self, name: str) -> int:
-        raise ModelError(f"a tree splits on {name!r}, which is not among its features")
-
-
-class _Table:
-    """The nodes of all trees, parents first, and their leaves."""
-
-    def __init__(self, rules: Rules, parse: Tree) -> None:
-        self._rules, self._parse = rules, parse
-        self._nodes: list[tuple[int, float, int, int]] = []
-        self._children: list[list[int]] = []
-        self._leaves: list[float] = []
-        self._sets: list[Array] = []
-        self._words = 0
-        self._roots: list[int] = []
-
-    def add(self, tree: int, root: Any, weight: float) -> None:
-        """Add a tree, parents before their children."""
-        unvisited: list[tuple[Any, int, int, int]] = [(root, -1, 0, 1)]
-        while unvisited:
-            node, parent, side, depth = unvisited.pop()
-            refuse(depth > MAX_DEPTH, f"tree {tree} is deeper than {MAX_DEPTH:,}")
-            refuse(len(self._nodes) > _MOST_NODES, "its trees are too large")
-            split = self._parse(node)
-            if isinstance(split, Split):
-                number = len(self._nodes)
-                self._nodes.append((split.feature, *self._test(split), tree))
-                self._children.append([0, 0])
-                unvisited += [
-                    (split.right, number, 1, depth + 1),
-                    (split.left, number, 0, depth + 1),
-                ]
-            else:
-                number = ~len(self._leaves)
-                leaf = float(self._rules.leaves(split) * self._rules.leaves(weight))
-                refuse(not abs(leaf) <= LARGEST_SCORE, f"tree {tree} has a leaf that is not finite")
-                self._leaves.append(leaf)
-            if parent < 0:
-                self._roots.append(number)
-            else:
-                self._children[parent][side] = number
-
-    def _test(self, split: Split) -> tuple[float, int]:
-        """Return a split's threshold, or the number of its set, and its kind."""
-        kind = NAN_LEFT * split.missing_left | ZERO_IS_MISSING * split.zero_is_missing
-        if isinstance(split.test, float):
-            return split.test, kind
-        categories = np.array(split.test, np.int64)
-        refuse((categories < 0) | (categories >= 2**24), "a category is out of range")
-        words = category_words(categories)
-        self._words += words.size
-        refuse(self._words > _MOST_NODES, "its sets of categories are too large")
-        self._sets.append(words)
-        return float(len(self._sets) - 1), kind | CATEGORICAL
-
-    def forest(self) -> Forest:
-        """Return the arrays."""
-        feature, threshold, kind, tree = np.array(self._nodes, np.float64).reshape(-1, 4).T
-        left, right = np.array(self._children).reshape(-1, 2).T
-        return make_forest(
-            self._sets,
-            feature=feature,
-            threshold=threshold,
-            kind=kind,
-            left=left,
-            right=right,
-            value=self._leaves,
-            roots=self._roots,
-            tree=tree,
-        )
+    table = np.array(nodes, np.float64).reshape(-1, _RIGHT + 1).T
+    keys = "feature", "threshold", "kind", "tree", "left", "right"
+    by_key = dict(zip(keys, table, strict=True))
+    forest = make_forest(sets, value=leaves, roots=first_nodes, **by_key)
+    scale = {columns[name]: scales[name] for name in scales if name in columns}
+    return TreeFile(tuple(names), forest, rules, scale)

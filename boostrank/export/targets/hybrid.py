@@ -16,11 +16,9 @@ from functools import partial
 from typing import Any
 
 from boostrank.data.feature_space import quoted
-from boostrank.engines.served.linear import LinearScore
-from boostrank.engines.served.rules import SINGLE
+from boostrank.engines.served.linear import RULES, LinearScore
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
 
-_RULES = replace(SINGLE, missing=0.0)
 _TECHNIQUES = {"minmax": "min_max", "opensearch_zscore": "z_score"}  # of OpenSearch
 _MOST_QUERIES = 5  # of OpenSearch
 
@@ -32,7 +30,6 @@ def _weights(model: ServedModel, kind: str = "minmax") -> dict[str, float]:
         ExportError: a column is not a score, a weight is negative, or all are 0.
     """
     linear, names = model.linear, model.feature_names
-    assert linear is not None
     # Only columns of this kind may weigh, and no weight may be negative.
     scores = [re.fullmatch(rf"{kind}\((.*)\|query\)", name) for name in names]
     others = [names[i] for i in linear.used if scores[i] is None]
@@ -106,7 +103,7 @@ def _read_opensearch(body: bytes, names: Sequence[str]) -> Score:
 def _score(weights: Mapping[str, Any], names: Sequence[str], kind: str = "minmax") -> Score:
     columns = {f"{kind}({name}|query)": weight for name, weight in weights.items()}
     linear = LinearScore.of_weights([columns.get(name, 0.0) for name in names])
-    return partial(linear.score, rules=_RULES)
+    return partial(linear.score, rules=RULES)
 
 
 ELASTIC = TargetSpec(
@@ -114,7 +111,7 @@ ELASTIC = TargetSpec(
     title="Elasticsearch's linear retriever",
     write=_write_elastic,
     read=_read_elastic,
-    rules=_RULES,
+    rules=RULES,
     proved_by="reading the file by the rules of the linear retriever",
     how="""\
 queries:  replace the query of each retriever in {path} by the one that gave the score of its \

@@ -90,7 +90,7 @@ class _Language:
     def write(self, model: ServedModel) -> bytes:
         forest, linear = model.trees.forest, model.linear
         tables, template, precision_words = _tables(model.trees), "model", "the same bits as"
-        if linear is not None:
+        if model.is_linear:
             linear, template, precision_words = linear.folded(), "linear", "the weights of"
             tables = [np.array([linear.bias]), linear.weights, linear.missing]
         columns = [_numbers(",".join(map(repr, table.tolist())), *self.numbers) for table in tables]
@@ -192,7 +192,8 @@ class _Language:
 
     def spec(self, name: str, title: str, how: str, aliases: tuple[str, ...] = ()) -> TargetSpec:
         programs = " and ".join(self.programs)
-        trees = TargetSpec(
+        most_rows, most_linear_rows = (50_000, 100_000) if self.commands else (2_000, 20_000)
+        return TargetSpec(
             name=name,
             title=f"{title} without dependencies",
             write=self.write,
@@ -204,13 +205,10 @@ class _Language:
             how=f"{how}Missing values are NaN; the value of a category is its code.\n",
             rules=Rules(),
             exact=("lightgbm", "xgboost"),
-            most_rows=50_000 if self.commands else 2_000,
+            most_rows=most_rows,
             aliases=aliases,
             zeros=True,
-        )
-        most_rows = 100_000 if self.commands else 20_000
-        return replace(
-            trees, linear=replace(trees, engine="linear", finite=True, most_rows=most_rows)
+            linear={"most_rows": most_linear_rows},
         )
 
 

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,9 +45,7 @@ def _write(model: ServedModel) -> bytes:
 
 
 def _read(body: bytes, feature_names: Sequence[str]) -> Score:
-    booster = loaded(body, "model.txt").booster
-    if tuple(booster.feature_name()) != engine_names(feature_names):
-        raise ExportError("the file has different feature names")
+    booster = load_booster(body, "model.txt", feature_names)
 
     def score(rows: Array) -> Array:
         return np.asarray(booster.predict(rows, raw_score=True, num_threads=1))
@@ -54,19 +53,22 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     return score
 
 
-def loaded(body: bytes, name: str) -> RankingModel:
-    """Read an exported model as a user would, from a temporary file called `name`.
+def load_booster(body: bytes, file_name: str, feature_names: Sequence[str]) -> Any:
+    """Read an exported model as a user would, from a temporary file, and return its booster.
 
     Raises:
-        ExportError: the file is not a model that boostrank reads.
+        ExportError: the file is not a model that boostrank reads, or has other features.
     """
     with tempfile.TemporaryDirectory(prefix="boostrank-") as folder:
-        path = Path(folder, name)
+        path = Path(folder, file_name)
         path.write_bytes(body)
         try:
-            return RankingModel.load(path)
+            model = RankingModel.load(path)
         except InputError as error:
             raise ExportError(str(error).replace(str(path), "the exported file")) from error
+    if model.column_names != engine_names(feature_names):
+        raise ExportError("the file has different feature names")
+    return model.booster
 
 
 SPEC = TargetSpec(

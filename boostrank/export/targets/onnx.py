@@ -92,7 +92,6 @@ def _write(model: ServedModel) -> bytes:
 
 def _write_linear(model: ServedModel) -> bytes:
     """Write a product with the weights in float64, which is rounded to float32 once."""
-    assert model.linear is not None
     linear = model.linear.folded()
     bias = np.array(linear.bias)
     constants = {"weights": linear.weights[:, None], "fill": linear.missing, "bias": bias}
@@ -145,9 +144,7 @@ def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[Array], F
     for column in columns.tolist():
         nodes_of_column = nodes[feature[nodes] == column]
         listed = [forest.categories(int(number)) for number in forest.threshold[nodes_of_column]]
-        codes = max(
-            (int(categories[-1]) + 1 for categories in listed if categories.size), default=0
-        )
+        codes = int(np.concatenate(listed).max(initial=-1)) + 1
         cells += (codes + 2) * nodes_of_column.size
         if cells > _MOST_CELLS:
             raise ExportError(
@@ -225,7 +222,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     return score
 
 
-_TREES = TargetSpec(
+SPEC = TargetSpec(
     name="onnx",
     title="ONNX Runtime",
     write=_write,
@@ -239,8 +236,5 @@ Missing values are NaN.
 """,
     rules=Rules(gives=np.float32),
     extra="onnx",
-)
-SPEC = replace(
-    _TREES,
-    linear=replace(_TREES, engine="linear", write=_write_linear, most_rows=100_000, finite=True),
+    linear={"write": _write_linear, "most_rows": 100_000},
 )

@@ -87,8 +87,7 @@ def _created(model: ServedModel, ranker: Json) -> bytes:
 
 def _write_linear(model: ServedModel) -> bytes:
     """Write weights and normalizers. As plugins add no bias, one normalizer's mean contains it."""
-    assert model.linear is not None
-    terms = model.linear.without_bias().terms(model.feature_names)
+    terms = model.linear.terms(model.feature_names)
     weights, normalizers = {}, {}
     for name, (weight, shift, divisor) in terms.items():
         weights[name] = weight
@@ -98,19 +97,7 @@ def _write_linear(model: ServedModel) -> bytes:
     return _created(model, ranker | {"definition": json.dumps(weights)})
 
 
-_LINEAR = TargetSpec(
-    name="elasticsearch",
-    title="the LTR plugins of Elasticsearch and OpenSearch",
-    write=_write_linear,
-    parse=read_upload,
-    rules=LINEAR_RULES,
-    proved_by="reading the file by the rules of the plugins' LinearRanker",
-    how=_HOW,
-    engine="linear",
-    finite=True,
-    unset=0.0,
-    default='"missing": {value} in the field_value_factor of its query',
-)
+_DEFAULT = '"missing": {value} in the field_value_factor of its query'
 ELASTICSEARCH = TargetSpec(
     name="elasticsearch",
     title="Elasticsearch with the LTR plugin 1.5.10 or later",
@@ -122,7 +109,15 @@ ELASTICSEARCH = TargetSpec(
     finite=True,
     aliases=("es",),
     categories=False,
-    linear=_LINEAR,
+    linear={
+        "title": "the LTR plugins of Elasticsearch and OpenSearch",
+        "write": _write_linear,
+        "rules": LINEAR_RULES,
+        "proved_by": "reading the file by the rules of the plugins' LinearRanker",
+        "no_missing": "",
+        "unset": 0.0,
+        "default": _DEFAULT,
+    },
 )
 OPENSEARCH = replace(
     ELASTICSEARCH,
@@ -130,7 +125,6 @@ OPENSEARCH = replace(
     title="OpenSearch 3.8 or later",
     proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 3.8",
     aliases=(),
-    linear=replace(_LINEAR, name="opensearch"),
 )
 SPECS = (
     ELASTICSEARCH,
@@ -143,7 +137,6 @@ SPECS = (
         proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 2.19",
         no_missing="OpenSearch before 3.2 reads missing values as 0",
         unset=0.0,
-        default=_LINEAR.default,
-        linear=replace(_LINEAR, name="opensearch-2"),
+        default=_DEFAULT,
     ),
 )

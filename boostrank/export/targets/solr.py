@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,7 @@ def write(model: ServedModel) -> bytes:
 
     # The trees, and the features that they use.
     roots = nested(forest, lambda value: {"value": java_text(value)}, node, model.trees.base)
-    used = [model.feature_names[i] for i in np.unique(forest.feature)]
+    used = [model.feature_names[i] for i in forest.used]
     params = {
         "isNullSameAsZero": False,
         "trees": [{"weight": "1", "root": root} for root in roots],
@@ -55,8 +54,7 @@ def write(model: ServedModel) -> bytes:
 
 def _write_linear(model: ServedModel) -> bytes:
     """Write weights and normalizers. As Solr adds no bias, one normalizer's average contains it."""
-    assert model.linear is not None
-    terms = model.linear.without_bias().terms(model.feature_names)
+    terms = model.linear.terms(model.feature_names)
     features: list[Json] = []
     weights = {}
     for name, (weight, shift, divisor) in terms.items():
@@ -120,7 +118,17 @@ def _resolution(forest: Forest) -> Float64Array:
     return np.where(np.isfinite(distance), distance, 0.0)
 
 
-_TREES = TargetSpec(
+_HOW = """\
+features: in the feature store under the names in {path}, each with "params": {{"defaultValue": \
+"NaN"}}; without it missing values are 0
+upload:   curl -XPUT http://HOST:8983/solr/COLLECTION/schema/model-store --data-binary @{path} \
+-H 'Content-type: application/json'
+query:    curl http://HOST:8983/solr/COLLECTION/query --data-urlencode 'q=...' -d \
+'fl=id,score,[features]' --data-urlencode 'rq={{!ltr model="{model}" reRankDocs=1000}}'  # \
+reRankDocs: all results, which get scores of the model
+"""
+_DEFAULTS = 'with the "defaultValue" above in their params if documents lack them'
+SPEC = TargetSpec(
     name="solr",
     title="Solr 9.2 or later",
     write=write,
@@ -132,28 +140,13 @@ _TREES = TargetSpec(
     one_store=True,
     unset=0.0,
     default='"defaultValue": "{value}" in its "params"',
-    how="""\
-features: in the feature store under the names in {path}, each with "params": {{"defaultValue": \
-"NaN"}}; without it missing values are 0
-upload:   curl -XPUT http://HOST:8983/solr/COLLECTION/schema/model-store --data-binary @{path} \
--H 'Content-type: application/json'
-query:    curl http://HOST:8983/solr/COLLECTION/query --data-urlencode 'q=...' -d \
-'fl=id,score,[features]' --data-urlencode 'rq={{!ltr model="{model}" reRankDocs=1000}}'  # \
-reRankDocs: all results, which get scores of the model
-""",
-)
-_DEFAULTS = 'with the "defaultValue" above in their params if documents lack them'
-SPEC = replace(
-    _TREES,
-    linear=replace(
-        _TREES,
-        title="Solr 9",
-        engine="linear",
-        write=_write_linear,
-        rules=LINEAR_RULES,
-        proved_by="reading the file by the rules of Solr 9's LinearModel",
-        resolution=None,
-        finite=True,
-        how=re.sub("each with .* values are 0", _DEFAULTS, _TREES.how),
-    ),
+    how=_HOW,
+    linear={
+        "title": "Solr 9",
+        "write": _write_linear,
+        "rules": LINEAR_RULES,
+        "proved_by": "reading the file by the rules of Solr 9's LinearModel",
+        "resolution": None,
+        "how": re.sub("each with .* values are 0", _DEFAULTS, _HOW),
+    },
 )

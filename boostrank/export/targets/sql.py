@@ -17,7 +17,6 @@ import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -36,8 +35,8 @@ _MOST_BYTES = 32_000_000
 
 
 class _Case(NamedTuple):
-    """The body of a CASE (WHEN ... THEN ... ELSE ...) or a number, the number of its leaves, and
-    its depth of nested CASEs.
+    """The body of a CASE (WHEN ... THEN ... ELSE ...), or of a leaf (ELSE ...), the number of its
+    leaves, and its depth of nested CASEs.
     """
 
     body: str
@@ -45,42 +44,32 @@ class _Case(NamedTuple):
     depth: int = 0
 
     @property
-    def is_nested(self) -> bool:
-        """Whether the body is that of a CASE."""
-        return self.body.startswith("WHEN")
-
-    @property
     def text(self) -> str:
         """The whole expression."""
-        return f"CASE {self.body} END" if self.is_nested else self.body
-
-
-class _Tests(NamedTuple):
-    """The conditions for going left and right, each of which is false or NULL otherwise."""
-
-    left: str
-    right: str
+        if self.leaves == 1:
+            return self.body.removeprefix("ELSE ")
+        return f"CASE {self.body} END"
 
 
 def _write(model: ServedModel) -> bytes:
     trees, forest = model.trees, model.trees.forest
-    names = [_quoted(name) for name in model.feature_names]
+    names = [f"d.{_quoted(name)}" for name in model.feature_names]
     # The largest value that goes left at each node.
     limits = _turns(forest.threshold.astype(np.float32)) if trees.single else forest.threshold
 
     def write_node(node: int, left: _Case, right: _Case) -> _Case:
-        tests = _test_node(forest, node, names[forest.feature[node]], float(limits[node]))
-        smaller, larger, test = left, right, tests.left
+        name, limit = names[forest.feature[node]], float(limits[node])
+        test, right_test = _test_node(forest, node, name, limit)
+        smaller, larger = left, right
         if left.leaves > right.leaves:
-            smaller, larger, test = right, left, tests.right
-        body = larger.body if larger.is_nested else f"ELSE {larger.body}"
+            smaller, larger, test = right, left, right_test
         return _Case(
-            f"WHEN {test} THEN {smaller.text} {body}",
+            f"WHEN {test} THEN {smaller.text} {larger.body}",
             leaves=left.leaves + right.leaves,
             depth=max(smaller.depth + 1, larger.depth),
         )
 
-    cases = nested(forest, lambda value: _Case(_number(value)), write_node, most=4096)
+    cases = nested(forest, lambda value: _Case(f"ELSE {_number(value)}"), write_node, most=4096)
     text = _query(model, trees.base, [case.text for case in cases])
     # Limits of SQLite and DuckDB.
     depth = max((case.depth for case in cases), default=0)
@@ -115,7 +104,6 @@ def _query(model: ServedModel, base: float, terms: Sequence[str]) -> str:
 
 def _write_linear(model: ServedModel) -> bytes:
     """Write the sum of weighted columns, in which COALESCE replaces missing values."""
-    assert model.linear is not None
     linear = model.linear.folded()
     if linear.used.size > _MOST_TREES:
         raise ExportError(
@@ -123,7 +111,7 @@ def _write_linear(model: ServedModel) -> bytes:
             " of SQL's expressions: train with fewer, or choose another target (onnx, c)"
         )
     terms = [
-        f"{_number(linear.weights[column])} * COALESCE({_quoted(model.feature_names[column])},"
+        f"{_number(linear.weights[column])} * COALESCE(d.{_quoted(model.feature_names[column])},"
         f" {_number(linear.missing[column])})"
         for column in linear.used
     ]
@@ -131,7 +119,7 @@ def _write_linear(model: ServedModel) -> bytes:
 
 
 def _quoted(name: str) -> str:
-    return 'd."' + name.replace('"', '""') + '"'
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _name_fault(names: Sequence[str]) -> str | None:
@@ -143,8 +131,9 @@ def _name_fault(names: Sequence[str]) -> str | None:
     return "{!r} and {!r} are the same column in SQL, which ignores case".format(*clash)
 
 
-def _test_node(forest: Forest, node: int, name: str, limit: float) -> _Tests:
-    """Return the conditions of a node on the column `name`.
+def _test_node(forest: Forest, node: int, name: str, limit: float) -> tuple[str, str]:
+    """Return the conditions for going left and right at a node on the column `name`, each of which
+    is false or NULL otherwise.
 
     Args:
         limit: the largest value that goes left.
@@ -166,13 +155,13 @@ def _test_node(forest: Forest, node: int, name: str, limit: float) -> _Tests:
         left, right = f"{name} < {_number(LOWEST)}", f"{name} >= {_number(LOWEST)}"
     else:
         left, right = f"{name} <= {_number(limit)}", f"{name} > {_number(limit)}"
+    # Missing values satisfy the condition of one side.
+    with_missing, without = (left, right) if nan_left else (right, left)
     if kind & ZERO_IS_MISSING:
         is_zero = f"{name} BETWEEN {_number(-ZERO)} AND {_number(ZERO)}"
-        left = f"({left} OR {is_zero})" if nan_left else f"({left} AND NOT {is_zero})"
-        right = f"({right} AND NOT {is_zero})" if nan_left else f"({right} OR {is_zero})"
-    if nan_left:
-        return _Tests(f"({left} OR {name} IS NULL)", right)
-    return _Tests(left, f"({right} OR {name} IS NULL)")
+        with_missing, without = f"({with_missing} OR {is_zero})", f"({without} AND NOT {is_zero})"
+    with_missing = f"({with_missing} OR {name} IS NULL)"
+    return (with_missing, without) if nan_left else (without, with_missing)
 
 
 def _list_codes(name: str, codes: Int64Array, *, in_float32: bool) -> str:
@@ -197,11 +186,9 @@ def _turns(numbers: Float32Array) -> Float64Array:
     """Return the largest float64 numbers that round to the given float32 numbers or to lower
     ones.
     """
-    upper = np.nextafter(numbers, np.inf).astype(np.float64)
+    neighbours = np.array([numbers, np.nextafter(numbers, np.inf)], np.float64)
     # Beyond the largest float32 number, rounding uses the next power of two.
-    lower = np.clip(numbers.astype(np.float64), -(2.0**128), 2.0**128)
-    upper = np.clip(upper, -(2.0**128), 2.0**128)
-    middle = lower + (upper - lower) / 2
+    middle = np.clip(neighbours, -(2.0**128), 2.0**128).mean(axis=0)
     with np.errstate(over="ignore"):
         rounds_down = middle.astype(np.float32) <= numbers
     turns = np.where(rounds_down, middle, np.nextafter(middle, -np.inf))
@@ -220,7 +207,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     text = body.decode()
     used_names = {name.replace('""', '"') for name in re.findall(r'd\."((?:[^"]|"")*)"', text)}
     used_columns = [i for i, name in enumerate(feature_names) if name in used_names] or [0]
-    columns = ", ".join('"' + feature_names[i].replace('"', '""') + '" REAL' for i in used_columns)
+    columns = ", ".join(f"{_quoted(feature_names[i])} REAL" for i in used_columns)
     query = f"SELECT score FROM (\n{text})"
 
     def score(rows: Array) -> Array:
@@ -236,7 +223,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     return score
 
 
-_TREES = TargetSpec(
+SPEC = TargetSpec(
     name="sql",
     title="a SQL query",
     write=_write,
@@ -252,10 +239,5 @@ It runs in SQLite and DuckDB; DuckDB takes minutes to plan hundreds of large tre
     most_trees=_MOST_TREES,
     zeros=True,
     name_fault=_name_fault,
-)
-SPEC = replace(
-    _TREES,
-    linear=replace(
-        _TREES, engine="linear", write=_write_linear, rules=Rules(), most_rows=20_000, finite=True
-    ),
+    linear={"write": _write_linear, "rules": Rules(), "most_rows": 20_000},
 )

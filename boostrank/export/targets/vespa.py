@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -46,7 +45,6 @@ def _write(model: ServedModel) -> bytes:
 
 def _write_linear(model: ServedModel) -> bytes:
     """Write one term a line, with its value for missing attributes."""
-    assert model.linear is not None
     linear = model.linear.folded()
     lines = [repr(linear.bias)]
     for column in linear.used:
@@ -68,12 +66,12 @@ def _read_linear(body: bytes, names: Sequence[str]) -> Score:
     return lambda rows: linear.score(rows, Rules())
 
 
-_TREES = TargetSpec(
+SPEC = TargetSpec(
     name="vespa",
     title="Vespa 8, as XGBoost's JSON",
     write=_write,
     parse=read_roots,
-    rules=Rules(strict=True, leaves=np.float32, equal_categories=True),
+    rules=Rules(strict=True, leaves=np.float32),
     proved_by="reading the file by the rules of Vespa's XGBoostParser",
     how="""\
 file:     {file}, whose name must end in .json, into models/ of the application package; then \
@@ -85,21 +83,17 @@ query()
     finite=True,
     categories=False,
     name_fault=_name_fault,
-)
-_LINEAR = replace(
-    _TREES,
-    title="Vespa 8, as a ranking expression",
-    write=_write_linear,
-    read=_read_linear,
-    parse=None,
-    engine="linear",
-    rules=Rules(),
-    proved_by="reading the file by the rules of Vespa's ranking expressions",
-    how="""\
+    linear={
+        "title": "Vespa 8, as a ranking expression",
+        "write": _write_linear,
+        "read": _read_linear,
+        "rules": Rules(),
+        "proved_by": "reading the file by the rules of Vespa's ranking expressions",
+        "how": """\
 file:     {file}, whose name must end in .expression, into the folder of the schema; then \
 `vespa deploy`
 profile:  first-phase {{ expression: file:{file} }}, or in second-phase or a function
 features: named as in the rank profile; absent values are missing for attribute() and 0 for query()
 """,
+    },
 )
-SPEC = replace(_TREES, linear=_LINEAR)

@@ -10,8 +10,8 @@ import numpy as np
 from boostrank.core.types import Array
 from boostrank.engines.trees import engine_names, write_json
 from boostrank.engines.xgboost.format import XGBOOST
-from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, with_version
-from boostrank.export.targets.lightgbm import loaded
+from boostrank.export.target import Score, ServedModel, TargetSpec, with_version
+from boostrank.export.targets.lightgbm import load_booster
 
 _OBJECTIVE = """
 {
@@ -41,9 +41,7 @@ def _write(model: ServedModel) -> bytes:
 
 
 def _read(body: bytes, feature_names: Sequence[str]) -> Score:
-    booster = loaded(body, "model.json").booster
-    if tuple(booster.feature_names) != engine_names(feature_names):
-        raise ExportError("the file has different feature names")
+    booster = load_booster(body, "model.json", feature_names)
     booster.set_param({"nthread": 1})
 
     def score(rows: Array) -> Array:
