@@ -27,6 +27,7 @@ from boostrank.core.files import AnyPath, read_text, replacing, write_atomically
 from boostrank.core.queries import PlacesOf
 from boostrank.core.types import BoolArray, Float64Array, Int64Array, first_true
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import View
 from boostrank.files.tables import whole_numbers
 from boostrank.records import PropensityRecord, as_record, from_json, jsonable
 
@@ -395,5 +396,5 @@ def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:
     ptr = np.cumsum([0, *sizes], dtype=np.int64)
     places = PlacesOf(data.queries.places, rows)
     index = replace(index, ptr=ptr, document_weights=weights, places=places)
-    features = data.features.take(rows) if data.on_disk else None
+    features = View(data.features, rows) if data.on_disk else None
     return replace(data.of_rows(index, rows, features), has_all_documents=False)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from scipy import sparse
 
 from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.text import count_of
@@ -82,8 +83,9 @@ def named_columns(columns: Any, names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(selected))
 
 
-def check_codes(values: Float32Array | Float64Array, name: str) -> None:
-    """Check that the numbers of a column are category codes."""
+def check_codes(column: Any, name: str) -> None:
+    """Check that the numbers of a column, dense or sparse, are category codes."""
+    values = column.data if sparse.issparse(column) else column
     invalid = values[are_not_codes(values, _LARGEST_CODE)]
     if invalid.size:
         raise DataError(
@@ -101,19 +103,15 @@ def are_not_codes(values: Float32Array | Float64Array, largest: float) -> BoolAr
 class Coding:
     """The assignment of codes to the categories of one column while tables are read.
 
-    Categories that are not in `trained` are missing. If `trained` is None, codes follow the order
+    Categories that are not in `trained` are missing. If its values are None, codes follow the order
     of appearance.
     """
 
-    def __init__(
-        self, name: str, trained: Categories | None = None, *, ordered: bool = False
-    ) -> None:
+    def __init__(self, name: str, trained: Categories = Categories()) -> None:
         self.name = name
-        self._grows = trained is None
-        self._ordered = ordered if trained is None else trained.ordered
-        self._codes: dict[Any, int] = {
-            value: i for i, value in enumerate((trained and trained.values) or ())
-        }
+        self._grows = trained.values is None
+        self._ordered = trained.ordered
+        self._codes: dict[Any, int] = {value: i for i, value in enumerate(trained.values or ())}
         self._kind = _kind_of(next(iter(self._codes), None))
         self._unseen: dict[Any, int] = {}
 
@@ -188,8 +186,8 @@ def say_no_codes(
             codes = f"codes of {whose}, which are integers from 0"
             if values is not None:
                 codes = (
-                    f"codes of the {len(values)} categories of {whose} ({_examples(values)}); pass"
-                    " names in a table"
+                    f"codes of the {len(values)} categories of {whose} ({list_examples(values)});"
+                    " pass names in a table"
                 )
             warn_user(
                 f"column {name!r} has {count_of(invalid.size, 'value')}, such as {invalid[0]:g},"
@@ -197,27 +195,15 @@ def say_no_codes(
             )
 
 
-def coding_of(
-    name: str, own_categories: Categories | None, new_categories: Categories | None, whose: str
-) -> Coding | None:
-    """Return the coding from a column's own to new categories, or None if their codes are equal or
-    unknown."""
-    if (
-        own_categories is None
-        or own_categories.values is None
-        or (new_categories is not None and new_categories.values == own_categories.values)
-    ):
-        return None
-    if new_categories is None or new_categories.values is None:
-        there = "numbers" if new_categories is None else "only codes without names; pass codes"
-        raise DataError(
-            f"column {name!r} contains categories ({_examples(own_categories.values)}), but there"
-            f" {whose} has {there}"
-        )
-    return Coding(name, new_categories)
+def misfit_error(name: str, contents: str, trained: Categories | None, whose: str) -> DataError:
+    """Return the error about a column with text or categories that is trained on numbers, or on
+    codes without names."""
+    there = "numbers" if trained is None else "only codes without names, so pass codes,"
+    return DataError(f"column {name!r} contains {contents}, but {whose} has {there} there")
 
 
-def _examples(values: Sequence[Any]) -> str:
+def list_examples(values: Sequence[Any]) -> str:
+    """Return the first three values as text."""
     return ", ".join(map(repr, values[:3])) + ", ..." * (len(values) > 3)
 
 
@@ -260,6 +246,6 @@ def is_coarse(values: Array) -> bool:
 def coarse_words(names: Iterable[str]) -> str:
     """Return the warning about columns with integers that are rounded in float32."""
     return (
-        f"{_examples(list(names))}: integers above {EXACT:,} are rounded to float32 (drop the "
+        f"{list_examples(list(names))}: integers above {EXACT:,} are rounded to float32 (drop the "
         "column if it is an id; subtract an offset if it is a time)"
     )

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from boostrank.core.conventions import LABEL, GainExpression
-from boostrank.core.errors import DataError
+from boostrank.core.errors import DataError, warn_user
 from boostrank.core.queries import PlacesOf, QueryIndex, ids_of_rows, query_numbers
 from boostrank.core.text import UNFIT_WORDS, first_unfit
 from boostrank.core.types import (
@@ -33,14 +33,19 @@ from boostrank.data.arrays import (
     queries_given,
     queries_of_sizes,
     query_values,
-    read_columns,
-    read_frame,
     read_rows,
     with_gain,
     with_weights,
     without_mask,
 )
-from boostrank.data.categories import Categories, coding_of, say_no_codes, to_record
+from boostrank.data.categories import (
+    Categories,
+    Coding,
+    list_examples,
+    misfit_error,
+    say_no_codes,
+    to_record,
+)
 from boostrank.data.engine_data import content_of
 from boostrank.data.feature_space import NUMBERED, FeatureSpace, space_of, unnamed
 from boostrank.data.roles import DEFAULTS
@@ -277,28 +282,38 @@ class RankingDataset:
         """
         from boostrank.data import frames
 
-        table = frames.as_table(frame, qid)
+        table = frames.as_frame(frames.with_query_level(frame, qid), whole=True)
+        if table is None:
+            raise DataError(
+                f"{type(frame).__name__} is not a data frame; use from_arrays for arrays"
+            )
         space = space_of(like)
         # Columns that are named as features are no index of a pandas frame.
         named_columns = categorical_feature if isinstance(categorical_feature, list | tuple) else ()
         feature_names: Sequence[str] = [name for name in named_columns if isinstance(name, str)]
         if space is not None:
             feature_names = space.feature_names
-        dropped = [drop] if isinstance(drop, str) else drop
         roles = {"label": label, "qid": qid, "weight": weight, "id": id}
-        X, columns = read_frame(table, roles, dropped, feature_names)
-        features: dict[str, Any] = {"feature_names": frames.names_of(X)}
-        features["categorical_feature"] = categorical_feature
+        X, columns = frames.read_frame(table, roles, drop, feature_names)
+        names = frames.names_of(X)
         if space is not None:
-            X = frames.read_like(X, space.feature_names, space.categories)
-            features = {"feature_names": space.feature_names, "copy": False}
+            ignored_names = sorted({*names} - {*space.feature_names})
+            if ignored_names:
+                warn_user(
+                    f"columns that the training data lacks are ignored:"
+                    f" {', '.join(ignored_names[:9])}"
+                )
+            names, categorical_feature = space.feature_names, None
+            X, _ = frames.read_table(X, names, trained_categories=space.categories)
         data = cls.from_arrays(
             X,
             columns["label"],
             qid=columns["qid"],
             weight=columns.get("weight"),
+            feature_names=names,
             sort=sort,
-            **features,
+            categorical_feature=categorical_feature,
+            copy=False,
         )
         if space is not None:
             data = replace(data, categories=space.categories)
@@ -306,10 +321,16 @@ class RankingDataset:
             data = replace(data, document_names=data.in_row_order(columns["id"]))
         if gain is None:
             return data
+        # Read the columns of the gain that are no features.
+        gain_columns = {}
         others = {*GainExpression.parse(gain).columns} - {LABEL, *data.feature_names}
-        gain_columns = read_columns(table, sorted(others)).items()
-        gain_values = {name: data.in_row_order(column) for name, column in gain_columns}
-        return with_gain(data, gain, gain_values)
+        for name in sorted(others & {*frames.names_of(table)}):
+            try:
+                values = as_numbers(frames.values_of(table, name), "values")
+            except DataError:
+                raise DataError(f"column {name!r} in the gain is not numeric") from None
+            gain_columns[name] = data.in_row_order(values)
+        return with_gain(data, gain, gain_columns)
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
@@ -397,10 +418,7 @@ class RankingDataset:
         exist."""
         if len(names) >= self.n_features or not set(names) <= set(self.feature_names):
             return self
-        return self._columns(
-            names,
-            {name: categories for name, categories in self.categories.items() if name in names},
-        )
+        return self._columns(names)
 
     def like(self, train_set: RankingDataset) -> RankingDataset:
         """Return the same rows with the features of a training set, in the same order and with the
@@ -423,7 +441,7 @@ class RankingDataset:
         own_names = set(self.feature_names)
         missing = [name for name in names if name not in own_names]
         if not missing:
-            return self._columns(names, self.categories)
+            return self._columns(names)
         if all(map(NUMBERED.fullmatch, names)) or all(map(NUMBERED.fullmatch, self.feature_names)):
             return self
         raise DataError(
@@ -431,10 +449,9 @@ class RankingDataset:
             f" missing){unnamed(missing)}"
         )
 
-    def _columns(
-        self, names: Sequence[str], categories: Mapping[str, Categories]
-    ) -> RankingDataset:
+    def _columns(self, names: Sequence[str]) -> RankingDataset:
         places = {name: i for i, name in enumerate(self.feature_names)}
+        categories = {name: self.categories[name] for name in names if name in self.categories}
         order = [places[name] for name in names]
         features = self.features.in_order(order) if self.on_disk else self.features[:, order]
         if isinstance(features, np.ndarray):
@@ -451,26 +468,28 @@ class RankingDataset:
                 if self.categories.get(name, Categories()).values is None
             }
             say_no_codes(self.features, self.feature_names, unnamed_categories, whose)
-        # Find the columns whose codes differ; without one, the features stay shared.
-        codings = {}
-        for i, name in enumerate(self.feature_names):
-            coding = coding_of(name, self.categories.get(name), categories.get(name), whose)
-            if coding is not None:
-                codings[i] = coding
-        if not codings:
-            return self if self.categories == categories else replace(self, categories=categories)
-        if not isinstance(self.features, np.ndarray):
-            raise DataError(
-                f"column {self.feature_names[next(iter(codings))]!r} has other category codes than"
-                f" {whose}, and its rows are not in memory: pass the training data as like when"
-                " reading them"
-            )
-        # Translate the codes in a copy, where NaN stays missing.
-        features = self.features.copy()
-        for i, coding in codings.items():
-            positions = np.where(np.isnan(features[:, i]), -1, features[:, i]).astype(np.int64)
-            features[:, i] = coding.codes(positions, self.categories[coding.name].values or ())
+        # Translate the columns whose codes differ, in a copy; without one, the features are shared.
+        features = self.features
+        for name, old_categories in self.categories.items():
+            values, new_categories = old_categories.values, categories.get(name)
+            if values is None or (new_categories is not None and new_categories.values == values):
+                continue
+            if new_categories is None or new_categories.values is None:
+                contents = f"categories ({list_examples(values)})"
+                raise misfit_error(name, contents, new_categories, whose)
+            if not isinstance(features, np.ndarray):
+                raise DataError(
+                    f"column {name!r} has other category codes than {whose}, and its rows are not"
+                    " in memory: pass the training data as like when reading them"
+                )
+            if features is self.features:
+                features = features.copy()
+            column = features[:, self.feature_names.index(name)]
+            coding = Coding(name, new_categories)
+            column[:] = coding.codes(np.nan_to_num(column, nan=-1).astype(np.int64), values)
             coding.warn(whose)
+        if features is self.features and categories == self.categories:
+            return self
         return replace(self, features=features, categories=categories)
 
     def with_gain(self, gain: str) -> RankingDataset:

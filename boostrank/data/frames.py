@@ -33,8 +33,15 @@ from boostrank.data.categories import (
     check_codes,
     coarse_words,
     is_coarse,
+    misfit_error,
 )
-from boostrank.data.roles import DEFAULTS, index_columns, is_among, usual_column
+from boostrank.data.roles import (
+    DEFAULTS,
+    index_columns,
+    is_among,
+    say_role_columns,
+    usual_column,
+)
 
 _VALUES_AT_A_TIME = 1 << 21  # source and target stay in the processor's cache
 _COLLECTING = ("to_table", "to_arrow_table", "fetch_arrow_table", "to_pandas", "collect")
@@ -118,14 +125,6 @@ def with_query_level(frame: Any, qid: str | None = None) -> Any:
     return frame.assign(**{level: index.get_level_values(level)})
 
 
-def as_table(frame: Any, qid: str | None) -> Any:
-    """Return a table that contains its labels and query ids as a `narwhals.DataFrame`."""
-    table = as_frame(with_query_level(frame, qid), whole=True)
-    if table is None:
-        raise DataError(f"{type(frame).__name__} is not a data frame; use from_arrays for arrays")
-    return table
-
-
 def names_of(frame: Any) -> tuple[str, ...]:
     """Return the column names of a frame, as text."""
     return tuple(map(str, frame.columns))
@@ -143,6 +142,58 @@ def without_index(frame: Any, keep: Collection[str] = (), *, with_warning: bool 
             " such columns to silence this warning"
         )
     return frame[:, [i for i, name in enumerate(names) if name not in index]] if index else frame
+
+
+def read_frame(
+    table: Any,
+    roles: Mapping[str, str | None],
+    drop: Sequence[str] | str,
+    features: Collection[str],
+) -> tuple[Any, dict[str, Array]]:
+    """Divide a narwhals frame into features and the columns with the roles label, qid, weight and
+    id (as text).
+
+    Args:
+        roles: column by role. None means the usual names of labels and query ids, as in files, and
+            no other column.
+        features: columns that are features, also if they look like the index of a pandas frame.
+    """
+    if not isinstance(drop, Iterable):
+        raise DataError("drop must be a list of columns")
+    # Choose the columns.
+    names = names_of(table)
+    dropped = [drop] if isinstance(drop, str) else list(map(str, drop))
+    column_of_role = {role: str(column) for role, column in roles.items() if column is not None}
+    for column in (*column_of_role.values(), *dropped):
+        if column not in names:
+            raise DataError(f"the data frame has no column {column!r}; it has {', '.join(names)}")
+    for role in ("label", "qid"):
+        if role in column_of_role:
+            continue
+        used_columns = {*column_of_role.values(), *dropped}
+        is_plain = role in names and role not in used_columns
+        role_column = role if is_plain else usual_column(role, names, used_columns)
+        if role_column is None:
+            raise DataError(
+                f"the data frame has no {role} column called {' or '.join(chain(*DEFAULTS[role]))};"
+                f" name it with {role}=; it has {', '.join(names)}"
+            )
+        column_of_role[role] = role_column
+    # Read them, and leave out the index of pandas.
+    columns = {
+        role: (ids_of if role == "qid" else values_of)(table, name)
+        for role, name in column_of_role.items()
+    }
+    if "id" in columns:
+        documents = ["" if name is None or name != name else str(name) for name in columns["id"]]
+        columns["id"] = np.array(documents, object)
+    used_columns = {*column_of_role.values(), *dropped}
+    table = without_index(table, {*used_columns, *features})
+    table = table[:, [i for i, name in enumerate(names_of(table)) if name not in used_columns]]
+    if not table.columns:
+        raise DataError("the data frame has no features: all columns are labels, ids or dropped")
+    say_role_columns(names_of(table))
+    return table, columns
 
 
 def cut(table: Any, qid: str, n_parts: int) -> list[Any]:
@@ -203,7 +254,7 @@ def read_table(
                 continue
             if isinstance(dtype, (nw.String, *_OF_CATEGORIES)):
                 description = f"text ({series.drop_nulls().to_list()[0]!r}, ...)"
-                raise DataError(_not_a_number(name, description, coding, trained_on))
+                raise _not_a_number(name, description, coding, trained_on)
             numbers = _numbers(series, dtype, name, trained_on)
             target[:, i] = as_float32(numbers, f"column {name!r}")
             if dtype.is_integer() and is_coarse(numbers):
@@ -220,18 +271,6 @@ def read_table(
         elif column_coding is not None:
             categories[name] = column_coding
     return values, categories
-
-
-def read_like(
-    table: Any, names: Sequence[str], trained_categories: Mapping[str, Categories]
-) -> Float32Array:
-    """Return the features of training data, float32[n, d], and warn about other columns."""
-    ignored_names = sorted(set(names_of(table)) - set(names))
-    if ignored_names:
-        warn_user(
-            f"columns that the training data lacks are ignored: {', '.join(ignored_names[:9])}"
-        )
-    return read_table(table, names, trained_categories=trained_categories)[0]
 
 
 def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
@@ -267,7 +306,7 @@ def _coding_of(
         # In polars, the order has no meaning.
         native_type = getattr(native, "dtype", getattr(native, "type", None))
         is_ordered = bool(getattr(native_type, "ordered", False))
-        return Coding(name, ordered=is_ordered and name not in categorical)
+        return Coding(name, Categories(ordered=is_ordered and name not in categorical))
     if name not in categorical:
         return None
     has_values = isinstance(series.dtype, (nw.String, nw.Object, nw.Unknown))  # Unknown: nulls only
@@ -316,20 +355,20 @@ def _numbers_of_objects(values: Array, name: str, trained_on: str | None) -> Flo
             description = f"{repr(value)[:40]} ({type(value).__name__})"
             if isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray):
                 raise DataError(_SEVERAL.format(name, description)) from None
-            raise DataError(_not_a_number(name, description, None, trained_on)) from None
+            raise _not_a_number(name, description, None, trained_on) from None
     return numbers
 
 
 def _not_a_number(
     name: str, description: str, coding: Categories | None, trained_on: str | None
-) -> str:
-    """Return the message about text, categories or other objects in a numeric column."""
-    fault = f"column {name!r} contains {description}"
-    if trained_on is None:
-        return f"{fault}; list it in categorical_feature, convert it to numbers, or drop it"
-    if coding is not None:
-        return f"{fault}, but {trained_on} has only codes without names there; pass codes"
-    return f"{fault}, but {trained_on} has numbers there"
+) -> DataError:
+    """Return the error about text, categories or other objects in a numeric column."""
+    if trained_on is not None:
+        return misfit_error(name, description, coding, trained_on)
+    return DataError(
+        f"column {name!r} contains {description}; list it in categorical_feature, convert it to"
+        " numbers, or drop it"
+    )
 
 
 class LocalCodes(NamedTuple):

@@ -7,7 +7,8 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,7 +31,7 @@ class Rows(ABC):
         is_sparse: whether slices are CSR matrices.
         external: whether engines that support it also keep their bins on disk.
         origin: `files.store.Origin` of the rows, used to cache derived data; None if unknown.
-        known: fingerprint and constant columns, after they were computed.
+
         watch: function that is called with the number of finished rows and of all rows while bins
             are built.
     """
@@ -43,8 +44,10 @@ class Rows(ABC):
     origin: Any = None
     watch: Callable[[int, int], None] | None = None
 
-    def __init__(self) -> None:
-        self.known: dict[str, Any] = {}
+    @cached_property
+    def known(self) -> dict[str, Any]:
+        """The fingerprint, and the constant and missing columns, once they were computed."""
+        return {}
 
     @abstractmethod
     def __getitem__(self, rows: Any) -> Any:
@@ -58,10 +61,6 @@ class Rows(ABC):
         for start, stop in dense_batches(self):
             yield start, self[start:stop]
 
-    def take(self, rows: Int64Array) -> Rows:
-        """Return a selection of ascending rows without copying them."""
-        return View(self, rows)
-
     def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
         """Return `RankingDataset.fingerprint`, as if the features were in memory."""
         return fingerprint(self, labels, ptr)
@@ -69,14 +68,14 @@ class Rows(ABC):
 
 class InParts(Rows):
     """Rows in consecutive parts, such as blocks of a file or data sets, each of which is read in
-    slices."""
+    slices.
+
+    Attributes:
+        starts: the first row of each part, followed by the number of rows, int64[P+1].
+    """
 
     on_disk = True
-
-    @property
-    @abstractmethod
-    def starts(self) -> Int64Array:
-        """The first row of each part, followed by the number of rows, int64[P+1]."""
+    starts: Int64Array
 
     @abstractmethod
     def part(self, i: int, first: int, stop: int) -> Any:
@@ -114,7 +113,6 @@ class View(Rows):
     other runs."""
 
     def __init__(self, source: Any, rows: Int64Array, whole: Whole | None = None) -> None:
-        super().__init__()
         self.of = source
         self.rows = rows
         self.whole = whole
@@ -143,10 +141,6 @@ class View(Rows):
                 yield yielded, piece[self.rows[yielded:stop] - start]
             yielded = stop
 
-    def take(self, rows: Int64Array) -> View:
-        """Return a view of some of these rows, int64[n], as positions in this view."""
-        return View(self.of, self.rows[rows])
-
     def in_order(self, columns: Sequence[int]) -> View:
         """Return a view of the same rows whose columns are in the given order."""
         return View(self.of.in_order(columns), self.rows)
@@ -163,17 +157,11 @@ class Stacked(InParts):
     """The features of several data sets with the same columns, concatenated without copying."""
 
     def __init__(self, sets: Sequence[Data], columns: int) -> None:
-        super().__init__()
         self.parts = [dataset.features for dataset in sets]
         self._sets = sets
         self.is_sparse = any(is_sparse(features) for features in self.parts)
-        self._starts = np.cumsum([0, *(features.shape[0] for features in self.parts)])
-        self.shape = int(self._starts[-1]), columns
-
-    @property
-    def starts(self) -> Int64Array:
-        """The first row of each data set, followed by the number of rows, int64[P+1]."""
-        return self._starts
+        self.starts = np.cumsum([0, *(features.shape[0] for features in self.parts)])
+        self.shape = int(self.starts[-1]), columns
 
     def part(self, i: int, first: int, stop: int) -> Any:
         """Return the rows from `first` to below `stop` of data set i."""
@@ -214,7 +202,7 @@ class Whole:
 
 def whole_of(features: Any) -> Whole | None:
     """Return the shared data set that the rows belong to, or None."""
-    return features.whole if isinstance(features, View) else None
+    return getattr(features, "whole", None)
 
 
 def is_sparse(features: Any) -> bool:
@@ -224,7 +212,7 @@ def is_sparse(features: Any) -> bool:
 
 def is_on_disk(features: Any) -> bool:
     """Return True for rows on disk."""
-    return isinstance(features, Rows) and features.on_disk
+    return getattr(features, "on_disk", False)
 
 
 def dense_batches(features: Any) -> list[tuple[int, int]]:
@@ -284,23 +272,11 @@ class DenseRows:
         return np.flatnonzero(~np.any([np.zeros(self.columns.size), *variations], axis=0))
 
 
-class PartSpan(NamedTuple):
-    """Rows from `first` to below `stop` of a part."""
-
-    part: int
-    first: int
-    stop: int
-
-
-def spans(starts: Int64Array, rows: slice) -> list[PartSpan]:
-    """Return the rows of each part of a slice, where part i begins at row starts[i]."""
-    ends = np.searchsorted(starts, [rows.start, rows.stop - 1], side="right") - 1
-    parts = []
-    for part in range(ends[0], ends[1] + 1):
-        first, stop = np.clip([rows.start, rows.stop], *starts[part : part + 2]) - starts[part]
-        if first < stop:
-            parts.append(PartSpan(part, int(first), int(stop)))
-    return parts
+def spans(starts: Int64Array, rows: slice) -> list[tuple[int, int, int]]:
+    """Return (part, first, stop) for each part of a slice, where part i begins at row starts[i]."""
+    first, stop = np.clip([[rows.start], [rows.stop]], starts[:-1], starts[1:]) - starts[:-1]
+    parts = np.flatnonzero(first < stop).tolist()
+    return [(part, int(first[part]), int(stop[part])) for part in parts]
 
 
 def joined_rows(rows: Sequence[Any]) -> Any:
@@ -332,7 +308,7 @@ def _pieces_of(features: Any) -> Iterable[tuple[int, Any]]:
 
 def constant_columns(features: Any) -> Int64Array:
     """Return the columns that have the same value in every row, or only missing values."""
-    cached = features.known if isinstance(features, Rows) else {}
+    cached = getattr(features, "known", {})
     if "constant" not in cached:
         rows, columns = features.shape
         lowest = np.full(columns, np.inf, np.float32)
@@ -354,7 +330,7 @@ def constant_columns(features: Any) -> Int64Array:
 
 def fingerprint(features: Any, labels: Float64Array, ptr: Int64Array) -> str:
     """Return a hash of features, labels and query boundaries."""
-    cached = features.known.setdefault("fingerprints", {}) if isinstance(features, Rows) else {}
+    cached = getattr(features, "known", {})
 
     def add(array: Array) -> None:
         digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
@@ -402,7 +378,7 @@ def missing_in(features: Any) -> Int64Array:
 def missing_columns(features: Any) -> Int64Array:
     """Return the columns with missing values, ascending. Rows on disk know them once they were
     read."""
-    cached = features.known if isinstance(features, Rows) else {}
+    cached = getattr(features, "known", {})
     if "missing" not in cached:
         n_missing = sum(missing_in(piece) for _, piece in _pieces_of(features))
         cached["missing"] = np.flatnonzero(n_missing).tolist()

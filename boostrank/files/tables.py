@@ -431,7 +431,7 @@ class TableSource(Source):
                         f"column {name!r}: the file lacks the order of its categories; they are"
                         " treated as unordered"
                     )
-                self.codings[j] = Coding(name, ordered=ordered)
+                self.codings[j] = Coding(name, Categories(ordered=ordered))
         self._code(block)
 
     def _code(self, block: Block) -> None:

@@ -279,9 +279,7 @@ def _with_categories(
     added = [name for name in columns if name not in categories or categories[name].ordered]
     if isinstance(features, np.ndarray) or sparse.issparse(features):
         for name in added:
-            column = features[:, names.index(name)]
-            codes = column.data if sparse.issparse(column) else column
-            check_codes(codes, name)
+            check_codes(features[:, names.index(name)], name)
     if added:
         unordered = {
             name: replace(categories.get(name, Categories()), ordered=False) for name in added
