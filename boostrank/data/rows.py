@@ -45,7 +45,7 @@ class Rows(ABC):
     watch: Callable[[int, int], None] | None = None
 
     @cached_property
-    def known(self) -> dict[str, Any]:
+    def cache(self) -> dict[str, Any]:
         """The fingerprint, and the constant and missing columns, once they were computed."""
         return {}
 
@@ -308,7 +308,7 @@ def _pieces_of(features: Any) -> Iterable[tuple[int, Any]]:
 
 def constant_columns(features: Any) -> Int64Array:
     """Return the columns that have the same value in every row, or only missing values."""
-    cached = getattr(features, "known", {})
+    cached = getattr(features, "cache", {})
     if "constant" not in cached:
         rows, columns = features.shape
         lowest = np.full(columns, np.inf, np.float32)
@@ -330,7 +330,7 @@ def constant_columns(features: Any) -> Int64Array:
 
 def fingerprint(features: Any, labels: Float64Array, ptr: Int64Array) -> str:
     """Return a hash of features, labels and query boundaries."""
-    cached = getattr(features, "known", {})
+    cached = getattr(features, "cache", {})
 
     def add(array: Array) -> None:
         digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
@@ -378,7 +378,7 @@ def missing_in(features: Any) -> Int64Array:
 def missing_columns(features: Any) -> Int64Array:
     """Return the columns with missing values, ascending. Rows on disk know them once they were
     read."""
-    cached = getattr(features, "known", {})
+    cached = getattr(features, "cache", {})
     if "missing" not in cached:
         n_missing = sum(missing_in(piece) for _, piece in _pieces_of(features))
         cached["missing"] = np.flatnonzero(n_missing).tolist()
