@@ -134,9 +134,8 @@ class _Moved:
             kept = (impressions >= 2) & (clicked > 0)
             left = entries[kept[rows]]
             # Drop positions that no chain of documents ties to position 1.
-            document = np.unique(log.rows[left], return_inverse=True)[1]
             at = log.positions[left] - 1
-            tied = _tied_to_first(document, at, log.clicks[left], allowed.size)
+            tied = _tied_to_first(log.rows[left], at, log.clicks[left], allowed.size)
             left = left[tied[at]]
             if left.size == entries.size:
                 break
@@ -150,10 +149,7 @@ class _Moved:
         # Number the remaining positions and documents from 0.
         at_positions, number = np.unique(log.positions[entries] - 1, return_inverse=True)
         row, document = np.unique(log.rows[entries], return_inverse=True)
-        counts = (
-            log.impressions[entries].astype(np.float64),
-            log.clicks[entries].astype(np.float64),
-        )
+        counts = np.array([log.impressions, log.clicks], np.float64)[:, entries]
         return cls(at_positions, row, document, number, *counts)
 
     @property

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from boostrank.clicks.estimation import NONSENSE, estimate_propensities
-from boostrank.clicks.log import ClickLog, Propensities, with_labels
+from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, paired_difference
@@ -64,7 +64,6 @@ def with_click_gains(
     """Label all documents with clicks over exposure, or 0 if they were never shown, to evaluate
     rankers.
     """
-    log.check_of(data)
     log = log.up_to(propensities)
     if not moved_share(log) > 0.0:
         raise DataError(
@@ -72,10 +71,7 @@ def with_click_gains(
             " never vary is no better than chance. Log lists that vary a little, or compare on"
             " judgements"
         )
-    gains = np.nan_to_num(log.gains(propensities, 0.0), nan=0.0)
-    return with_labels(
-        data, data.in_row_order(gains), {"propensities": propensities.to_dict(), "prior": 0.0}
-    )
+    return log.label(data, propensities, 0.0)
 
 
 def judging_propensities(

@@ -69,8 +69,8 @@ class Propensities:
     moved: int = 0
 
     def __post_init__(self) -> None:
-        e = np.array(self.examination, np.float64).reshape(-1)
-        false = np.array(self.false_clicks, np.float64).reshape(-1)
+        e = np.array(self.examination, np.float64).ravel()
+        false = np.array(self.false_clicks, np.float64).ravel()
         false = false if false.size else np.zeros(e.size)
         # Check the propensities; NaN marks a position without an estimate.
         if not 1 <= e.size <= MAX_POSITION:
@@ -89,7 +89,7 @@ class Propensities:
         object.__setattr__(self, "examination", e)
         object.__setattr__(self, "false_clicks", false)
         if self.errors is not None:
-            errors = np.array(self.errors, np.float64).reshape(-1)
+            errors = np.array(self.errors, np.float64).ravel()
             if errors.shape != e.shape:
                 raise ParameterError(
                     f"there are {errors.size} standard errors for {e.size} propensities"
@@ -293,8 +293,12 @@ class ClickLog:
             log.shown, np.maximum(clicks, 0.0) / np.where(log.shown, exposure, 1.0), np.nan
         )
 
-    def up_to(self, propensities: Propensities) -> ClickLog:
-        """Select the entries at positions with a propensity, and warn about the others."""
+    def up_to(self, propensities: Propensities | None) -> ClickLog:
+        """Select the entries at positions with a propensity, and warn about the others. None
+        selects all entries.
+        """
+        if propensities is None:
+            return self
         has_propensity = np.append(np.isfinite(propensities.examination), False)
         kept = has_propensity[np.minimum(self.positions - 1, has_propensity.size - 1)]
         if kept.all():
@@ -309,11 +313,8 @@ class ClickLog:
 
     def where(self, kept: BoolArray) -> ClickLog:
         """Select entries by a mask, bool[m]."""
-        impressions = self.impressions[kept]
-        clicks = self.clicks[kept]
-        return ClickLog(
-            self.rows[kept], self.positions[kept], impressions, clicks, self.n_documents
-        )
+        columns = [column[kept] for column in self._columns()]
+        return ClickLog(*columns, self.n_documents)
 
     def renumbered(self, rows: Int64Array | None) -> ClickLog:
         """Return the log with row i renumbered to rows[i], int64[N], or unchanged if `rows` is
@@ -338,27 +339,32 @@ class ClickLog:
         Raises:
             DataError: the log has another number of documents, or no clicks.
         """
-        self.check_of(data)
-        log = self
-        gains = self.total_clicks().astype(np.float64)
-        how: dict[str, Any] = {"propensities": None}
-        if propensities is not None:
-            log = self.up_to(propensities)
-            gains = log.gains(propensities, prior)
-            how = {"propensities": propensities.to_dict(), "prior": prior}
-        gains, has_impressions = data.in_row_order(gains), data.in_row_order(log.shown)
-        if not np.any(gains[has_impressions] > 0.0):
+        log = self.up_to(propensities)
+        labelled = log.label(data, propensities, prior)
+        if not labelled.labels.any():
             raise DataError("the click log has no clicks to learn from")
-        rows = np.flatnonzero(has_impressions)
-        return some_documents(with_labels(data, np.where(has_impressions, gains, 0.0), how), rows)
+        return some_documents(labelled, np.flatnonzero(data.in_row_order(log.shown)))
 
-    def check_of(self, data: RankingDataset) -> None:
-        """Raise a DataError if the number of documents differs from that in the data."""
+    def label(
+        self, data: RankingDataset, propensities: Propensities | None, prior: float
+    ) -> RankingDataset:
+        """Replace the labels of all documents by their gains, or 0 if they were never shown; see
+        `training_set`.
+        """
         if data.n_documents != self.n_documents:
             raise DataError(
                 f"the click log has {self.n_documents:,} documents, but the data have"
                 f" {data.n_documents:,}"
             )
+        gains: Any = self.total_clicks()
+        how: dict[str, Any] = {"propensities": None}
+        if propensities is not None:
+            gains = np.where(self.shown, self.gains(propensities, prior), 0.0)
+            how = {"propensities": propensities.to_dict(), "prior": prior}
+        options = {**data.provenance.options, "clicks": how}
+        options.pop("gain", None)
+        provenance = replace(data.provenance, options=options)
+        return replace(data, labels=data.in_row_order(gains), provenance=provenance)
 
     def of_queries(
         self, data: RankingDataset, queries: ArrayLike
@@ -376,14 +382,6 @@ class ClickLog:
         return np.asarray(
             np.bincount(self.rows, np.asarray(values, np.float64), self.n_documents), np.float64
         )
-
-
-def with_labels(data: RankingDataset, gains: Float64Array, how: dict[str, Any]) -> RankingDataset:
-    """Replace the labels by gains from clicks, and record `how` in the provenance."""
-    options = {key: value for key, value in data.provenance.options.items() if key != "gain"} | {
-        "clicks": how
-    }
-    return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
 
 
 def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:

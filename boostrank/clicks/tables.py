@@ -40,7 +40,7 @@ def read_clicks(path: AnyPath, n_documents: int | None = None) -> ClickLog:
         FileFormatError: an entry is invalid (the message contains its line), or the file cannot be
             read.
     """
-    log = _counted([path], COLUMNS[1:], COLUMNS[0], n_documents)
+    log = _sum_tables([path], COLUMNS, n_documents)
     if n_documents is not None:
         return log
     file_rows, rows = np.unique(log.rows, return_inverse=True)
@@ -80,39 +80,38 @@ def count_clicks(
             repeated.
         InputError: `keys` are passed without `documents`.
     """
-    if keys and documents is None:
-        raise InputError(
-            f"the columns {', '.join(keys)} identify documents; pass the table with them as"
-            " documents"
-        )
-    index = _index_of(documents, keys) if keys and documents is not None else None
+    index = None
+    if keys:
+        if documents is None:
+            raise InputError(
+                f"the columns {', '.join(keys)} identify documents; pass the table with them as"
+                " documents"
+            )
+        index = _index_of(documents, keys)
     files = [file for path in sessions for file in matching(os.fspath(path))]
-    columns = position, impressions or "", clicked
-    log = _counted(files, columns, row, None, tuple(keys), index)
+    log = _sum_tables(files, (row, position, impressions or "", clicked), None, keys, index)
     if not log.rows.size:
         raise FileFormatError("no rows", file=str(files[0]))
     return log
 
 
-def _counted(
+def _sum_tables(
     paths: Sequence[AnyPath],
     columns: Sequence[str],
-    row: str,
     n_documents: int | None,
-    keys: tuple[str, ...] = (),
+    keys: Sequence[str] = (),
     index: Any = None,
 ) -> ClickLog:
     """Sum tables into a log.
 
     Args:
-        columns: position, impression and click columns. Without impressions, each row is one
-            impression.
-        row: column with document rows, starting at 1; ignored with `keys`, whose values are looked
-            up in `index`.
+        columns: document row (starting at 1), position, impression and click columns. Without
+            impressions, each row is one impression. With `keys`, their values are looked up in
+            `index` instead of the document row.
         n_documents: number of documents; None means the largest row.
     """
     pa = arrow()
-    position, impressions, clicked = columns
+    row, position, impressions, clicked = columns
     n_rows = lacking = 0
     first = ""
     numbers = [position, impressions, clicked] if impressions else [position]
@@ -131,7 +130,7 @@ def _counted(
             else:
                 rows = batch.whole_column(row, 1, n_documents or MAX_ROWS)
             if impressions:
-                counts = checked_counts(batch.number, columns, batch.refuse)
+                counts = checked_counts(batch.number, columns[1:], batch.refuse)
             else:
                 positions = batch.whole_column(position, 1, MAX_POSITION)
                 counts = positions, np.ones(len(batch), np.int64), batch.truth(clicked)
