@@ -1,5 +1,4 @@
-"""Conversion of arrays, sparse matrices and data frames to data set contents, and gains over
-several columns."""
+"""Conversion of arrays, sparse matrices and data frames to data set contents."""
 
 from __future__ import annotations
 
@@ -29,14 +28,12 @@ from boostrank.data.categories import (
     coarse_words,
     named_columns,
 )
-from boostrank.data.feature_space import NUMBERED, FeatureSpace
+from boostrank.data.feature_space import FeatureSpace
 
-Data = Any  # a `boostrank.data.dataset.RankingDataset`, whose module imports this one
 Features = Any
 """float32[N, d] in C order, a float32 `scipy.sparse.csr_matrix`, or `data.rows.Rows`."""
 
 
-_ROWS_AT_A_TIME = 1 << 14
 _MOST_COLUMNS = 2**24  # same limit as `max_feature` of files
 
 
@@ -259,73 +256,9 @@ def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights
     return first_values
 
 
-# Gains of several columns -------------------------------------------------------------------------
-
-
-def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None = None) -> Data:
-    """Return a data set whose labels are the values of an expression, which the provenance
-    records."""
-    # Refuse a second gain, except the same.
-    expression = GainExpression.parse(gain)
-    columns = dict(others or {})
-    gain_so_far = data.gain
-    if gain_so_far is not None:
-        if gain_so_far == expression.text:
-            return data
-        raise DataError(
-            f"the labels already are the gain {gain_so_far!r}; read the data without a gain or with"
-            f" {gain!r}"
-        )
-    # Evaluate a block of rows at a time, to bound the memory for dense features.
-    features = feature_places(data, expression, columns)
-    gains = np.empty(data.n_documents)
-    for start in range(0, data.n_documents, _ROWS_AT_A_TIME):
-        rows = slice(start, min(start + _ROWS_AT_A_TIME, data.n_documents))
-        values = {LABEL: data.labels[rows]}
-        values |= {name: column[rows] for name, column in columns.items()}
-        if features:
-            block = data.features[rows][:, list(features.values())]
-            dense = block.toarray() if sparse.issparse(block) else np.asarray(block)
-            values |= {name: dense[:, i].astype(np.float64) for i, name in enumerate(features)}
-        gains[rows] = expression.evaluate(values)
-        invalid_row = first_true(~(np.isfinite(gains[rows]) & (gains[rows] >= 0.0)))
-        if invalid_row is not None:
-            row = start + invalid_row
-            row_values = {name: float(column[invalid_row]) for name, column in values.items()}
-            _refuse(data, row, expression, value=float(gains[row]), values=row_values)
-    # Record the expression, from which other data get the same gain.
-    options = {**data.provenance.options, "gain": expression.text}
-    return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
-
-
-def feature_places(
-    data: Data, expression: GainExpression, others: Collection[str] = ()
-) -> dict[str, int]:
-    """Return the column number of each feature in an expression. `f12` also means feature number 12
-    in libsvm text."""
-    columns = {}
-    names = {name: i for i, name in enumerate(data.feature_names)}
-    index_base = data.provenance.index_base
-    for name in expression.columns:
-        if name == LABEL or name in others:
-            continue
-        is_numbered = index_base is not None and NUMBERED.fullmatch(name)
-        numbered_column = int(name[1:]) - (index_base or 0) if is_numbered else -1
-        column = names.get(name, numbered_column)
-        if not 0 <= column < data.n_features:
-            raise DataError(unknown_column(name, expression, [*names, *others]))
-        if data.feature_names[column] in data.categories:
-            raise DataError(
-                f"gain {expression.text!r}: {name!r} is categorical, so its codes are not"
-                " quantities"
-            )
-        columns[name] = column
-    return columns
-
-
 def unknown_column(name: str, expression: GainExpression, column_names: Collection[str]) -> str:
     """Return the message about an unknown name in an expression."""
-    candidates = [LABEL, *column_names]
+    candidates = list(dict.fromkeys([LABEL, *column_names]))
     if expression.text == name:
         candidates += ["exponential", "linear"]
     listed = did_you_mean(name, candidates, list_all=len(candidates) < 13)
@@ -334,20 +267,6 @@ def unknown_column(name: str, expression: GainExpression, column_names: Collecti
         " features (--drop) are only available while a table is read, with --gain or the argument"
         " gain of boostrank.read and from_frame"
     )
-
-
-def _refuse(
-    data: Data, row: int, expression: GainExpression, value: float, values: Mapping[str, float]
-) -> None:
-    """Raise an error for a row with an invalid gain."""
-    listed = ", ".join(f"{name}={values[name]:g}" for name in expression.columns)
-    missing_name = next((name for name in expression.columns if np.isnan(values[name])), None)
-    remedy = "gains must be finite and at least 0"
-    if missing_name is not None:
-        remedy += f"; where(isnan({missing_name}), 0, {missing_name}) replaces missing values"
-    elif value < 0.0:
-        remedy += "; limit them with max(..., 0) or clip"
-    raise data.queries.row_error(row, f"gain {expression.text!r} is {value:g} ({listed}): {remedy}")
 
 
 def common_space(

@@ -195,11 +195,21 @@ def say_no_codes(
             )
 
 
-def misfit_error(name: str, contents: str, trained: Categories | None, whose: str) -> DataError:
-    """Return the error about a column with text or categories that is trained on numbers, or on
-    codes without names."""
-    there = "numbers" if trained is None else "only codes without names, so pass codes,"
-    return DataError(f"column {name!r} contains {contents}, but {whose} has {there} there")
+def misfit_error(
+    name: str, contents: str, trained: Categories | None, whose: str | None
+) -> DataError:
+    """Return the error about text or categories in a column of numbers, or of codes without names.
+
+    Args:
+        trained: the categories of the column in the training data.
+        whose: description of the training data; None for an error in them.
+    """
+    fault = f"column {name!r} contains {contents}"
+    if whose is None:
+        remedy = "list it in categorical_feature, convert it to numbers, or drop it"
+        return DataError(f"{fault}; {remedy}")
+    there = "numbers there" if trained is None else "only codes without names there; pass codes"
+    return DataError(f"{fault}, but {whose} has {there}")
 
 
 def list_examples(values: Sequence[Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from typing import Any, ParamSpec, TypeVar
@@ -34,7 +34,7 @@ from boostrank.data.arrays import (
     queries_of_sizes,
     query_values,
     read_rows,
-    with_gain,
+    unknown_column,
     with_weights,
     without_mask,
 )
@@ -50,11 +50,13 @@ from boostrank.data.engine_data import content_of
 from boostrank.data.feature_space import NUMBERED, FeatureSpace, space_of, unnamed
 from boostrank.data.roles import DEFAULTS
 from boostrank.data.rows import (
+    DenseRows,
     Rows,
     constant_columns,
     fingerprint,
     is_on_disk,
     is_sparse,
+    join_queries,
     joined_arrays,
     joined_rows,
     missing_columns,
@@ -63,6 +65,7 @@ from boostrank.records import DataRecord
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_ROWS_AT_A_TIME = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -330,7 +333,7 @@ class RankingDataset:
             except DataError:
                 raise DataError(f"column {name!r} in the gain is not numeric") from None
             gain_columns[name] = data.in_row_order(values)
-        return with_gain(data, gain, gain_columns)
+        return data.with_gain(gain, gain_columns)
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
@@ -492,7 +495,9 @@ class RankingDataset:
             return self
         return replace(self, features=features, categories=categories)
 
-    def with_gain(self, gain: str) -> RankingDataset:
+    def with_gain(
+        self, gain: str, columns: Mapping[str, Float64Array] | None = None
+    ) -> RankingDataset:
         """Return the same rows with the values of an expression as labels, like the training option
         `gain`.
 
@@ -500,12 +505,74 @@ class RankingDataset:
             gain: expression over `label` and features, such as "0.7*label + 0.3*log1p(margin)"; see
                 `core.conventions`. The new labels are used with the gain "linear". Columns that are
                 not features are only available to the argument `gain` of `read` and `from_frame`.
+            columns: float64[N] by name, the columns that are not features.
 
         Raises:
             ParameterError: the expression is invalid.
             DataError: a column does not exist, or the value in a row is negative or not finite.
         """
-        return with_gain(self, gain)
+        # Refuse a second gain, except the same.
+        expression = GainExpression.parse(gain)
+        if self.gain == expression.text:
+            return self
+        if self.gain is not None:
+            raise DataError(
+                f"the labels already are the gain {self.gain!r}; read the data without a gain or"
+                f" with {gain!r}"
+            )
+        # Evaluate a block of rows at a time, to bound the memory for dense features.
+        others = {LABEL: self.labels, **(columns or {})}
+        features = self._find_features(expression, others)
+        dense_rows = DenseRows(self, np.array([*features.values()], np.int64))
+        gains = np.empty(self.n_documents)
+        for start in range(0, self.n_documents, _ROWS_AT_A_TIME):
+            rows = slice(start, start + _ROWS_AT_A_TIME)
+            values = {name: column[rows] for name, column in others.items()}
+            if features:
+                values |= zip(features, dense_rows[rows].T, strict=True)
+            gains[rows] = expression.evaluate(values)
+            invalid_row = first_true(~(np.isfinite(gains[rows]) & (gains[rows] >= 0.0)))
+            if invalid_row is None:
+                continue
+            # Name the values in the row, and a remedy for missing and negative ones.
+            row = start + invalid_row
+            row_values = {name: float(values[name][invalid_row]) for name in expression.columns}
+            listed = ", ".join(f"{name}={value:g}" for name, value in row_values.items())
+            missing = [name for name, value in row_values.items() if np.isnan(value)]
+            remedy = "gains must be finite and at least 0"
+            if missing:
+                remedy += f"; where(isnan({missing[0]}), 0, {missing[0]}) replaces missing values"
+            elif gains[row] < 0.0:
+                remedy += "; limit them with max(..., 0) or clip"
+            raise self.queries.row_error(
+                row, f"gain {expression.text!r} is {gains[row]:g} ({listed}): {remedy}"
+            )
+        # Record the expression, from which other data get the same gain.
+        options = {**self.provenance.options, "gain": expression.text}
+        provenance = replace(self.provenance, options=options)
+        return replace(self, labels=gains, provenance=provenance)
+
+    def _find_features(self, expression: GainExpression, others: Collection[str]) -> dict[str, int]:
+        """Return the column number of each feature in an expression. `f12` also means feature
+        number 12 in libsvm text."""
+        columns = {}
+        names = {name: i for i, name in enumerate(self.feature_names)}
+        index_base = self.provenance.index_base
+        for name in expression.columns:
+            if name in others:
+                continue
+            is_numbered = index_base is not None and NUMBERED.fullmatch(name)
+            numbered_column = int(name[1:]) - (index_base or 0) if is_numbered else -1
+            column = names.get(name, numbered_column)
+            if not 0 <= column < self.n_features:
+                raise DataError(unknown_column(name, expression, [*names, *others]))
+            if self.feature_names[column] in self.categories:
+                raise DataError(
+                    f"gain {expression.text!r}: {name!r} is categorical, so its codes are not"
+                    " quantities"
+                )
+            columns[name] = column
+        return columns
 
     @property
     def gain(self) -> str | None:
@@ -539,18 +606,7 @@ class RankingDataset:
         names = np.concatenate([queries.qid.astype(object), other_queries.qid.astype(object)])
         if len(set(names.tolist())) < names.size:
             names = np.arange(names.size)
-        n_queries = len(queries), len(other_queries)
         n_rows = self.n_documents, other.n_documents
-        joined_queries = QueryIndex(
-            np.concatenate([queries.ptr, queries.ptr[-1] + other_queries.ptr[1:]]),
-            names,
-            joined_arrays([queries.weights, other_queries.weights], n_queries, 1.0),
-            k=joined_arrays([queries.k, other_queries.k], n_queries, 0),
-            document_weights=joined_arrays(
-                [queries.document_weights, other_queries.document_weights], n_rows, 1.0
-            ),
-            words=joined_arrays([queries.words, other_queries.words], n_queries, ""),
-        )
         # The result is as sparse as this data set.
         other_features = other.features
         if other.is_sparse and not self.is_sparse:
@@ -560,7 +616,7 @@ class RankingDataset:
             self,
             features=joined_rows([self.features, other_features]),
             labels=np.concatenate([self.labels, other.labels]),
-            queries=joined_queries,
+            queries=join_queries([queries, other_queries], names),
             provenance=replace(self.provenance, files=files),
             document_names=joined_arrays([self.document_names, other.document_names], n_rows, ""),
             input_rows=None,

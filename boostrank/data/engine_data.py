@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +16,7 @@ _TO_TRAIN = (
 )
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(NamedTuple):
     """The rows and queries of an engine's data set.
 
     Args:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -215,25 +215,36 @@ def cut(table: Any, qid: str, n_parts: int) -> list[Any]:
 
 
 def read_table(
-    table: Any,
-    names: Sequence[str],
+    frame: Any,
+    names: tuple[str, ...],
     *,
     categorical: Collection[str] = (),
     trained_categories: Mapping[str, Categories] | None = None,
     whose: str = "the training data",
 ) -> tuple[Float32Array, dict[str, Categories]]:
-    """Return the columns `names` of a table, float32[n, d] in C order, and the categories of the
-    categorical ones.
+    """Return the columns `names` of a narwhals frame, float32[n, d] in C order, and the categories
+    of the categorical ones.
 
     Warn about rounded integers and about unknown categories, which become missing values.
 
     Args:
         categorical: categorical columns, in addition to those with a categorical type.
-        trained_categories: categories in the training data by column; None if the table is the
+        trained_categories: categories in the training data by column; None if the frame has the
             training data.
         whose: description of the training data, used in messages.
     """
-    frame = _with_columns(as_frame(table), tuple(names), whose)
+    # Choose the columns, and how each is coded.
+    frame_names = names_of(frame)
+    places = {name: i for i, name in enumerate(frame_names)}
+    missing_names = [name for name in names if name not in places]
+    if missing_names:
+        hint = did_you_mean(missing_names[0], frame_names, list_all=False)
+        raise DataError(
+            f"the table has no column {missing_names[0]!r}, which {whose} has"
+            f" ({len(missing_names)} of {len(names)} are missing).{hint}"
+        )
+    if frame_names != names:
+        frame = frame[:, [places[name] for name in names]]
     dtypes = list(frame.schema.values())
     rounded_columns = dict[str, None]()
     codings = [_coding_of(frame, name, categorical, trained_categories) for name in names]
@@ -243,9 +254,7 @@ def read_table(
     for start in range(0, len(frame), step):
         target = values[start : start + step]
         for i, series in enumerate(frame[start : start + step].iter_columns()):
-            name = names[i]
-            dtype = dtypes[i]
-            coding = codings[i]
+            name, dtype, coding = names[i], dtypes[i], codings[i]
             if not dtype.is_numeric() and series.null_count() == len(series):  # even text
                 target[:, i] = np.nan
                 continue
@@ -254,7 +263,7 @@ def read_table(
                 continue
             if isinstance(dtype, (nw.String, *_OF_CATEGORIES)):
                 description = f"text ({series.drop_nulls().to_list()[0]!r}, ...)"
-                raise _not_a_number(name, description, coding, trained_on)
+                raise misfit_error(name, description, coding, trained_on)
             numbers = _numbers(series, dtype, name, trained_on)
             target[:, i] = as_float32(numbers, f"column {name!r}")
             if dtype.is_integer() and is_coarse(numbers):
@@ -271,20 +280,6 @@ def read_table(
         elif column_coding is not None:
             categories[name] = column_coding
     return values, categories
-
-
-def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
-    """Return the columns `names` in a frame, in this order."""
-    frame_names = names_of(frame)
-    places = {name: i for i, name in enumerate(frame_names)}
-    missing_names = [name for name in names if name not in places]
-    if missing_names:
-        hint = did_you_mean(missing_names[0], frame_names, list_all=False)
-        raise DataError(
-            f"the table has no column {missing_names[0]!r}, which {whose} has"
-            f" ({len(missing_names)} of {len(names)} are missing).{hint}"
-        )
-    return frame if frame_names == names else frame[:, [places[name] for name in names]]
 
 
 def _coding_of(
@@ -355,32 +350,13 @@ def _numbers_of_objects(values: Array, name: str, trained_on: str | None) -> Flo
             description = f"{repr(value)[:40]} ({type(value).__name__})"
             if isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray):
                 raise DataError(_SEVERAL.format(name, description)) from None
-            raise _not_a_number(name, description, None, trained_on) from None
+            raise misfit_error(name, description, None, trained_on) from None
     return numbers
 
 
-def _not_a_number(
-    name: str, description: str, coding: Categories | None, trained_on: str | None
-) -> DataError:
-    """Return the error about text, categories or other objects in a numeric column."""
-    if trained_on is not None:
-        return misfit_error(name, description, coding, trained_on)
-    return DataError(
-        f"column {name!r} contains {description}; list it in categorical_feature, convert it to"
-        " numbers, or drop it"
-    )
-
-
-class LocalCodes(NamedTuple):
-    """Positions in a list of categories, int64[n], or -1 if missing, and this list, as declared or
-    by appearance."""
-
-    positions: Int64Array
-    categories: list[Any]
-
-
-def read_codes(column: Any) -> LocalCodes:
-    """Return the codes of a column.
+def read_codes(column: Any) -> tuple[Int64Array, list[Any]]:
+    """Return positions in a list of categories, int64[n], or -1 if missing, and this list, as
+    declared or by appearance.
 
     Args:
         column: a column of a frame, or an Arrow array of a file.
@@ -398,10 +374,10 @@ def read_codes(column: Any) -> LocalCodes:
     is_present = np.array([value is not None and value == value for value in values], bool)
     codes = np.append(np.where(is_present, np.cumsum(is_present) - 1, -1), -1)
     categories = [value for value, keep in zip(values, is_present.tolist(), strict=True) if keep]
-    return LocalCodes(codes[positions], categories)
+    return codes[positions], categories
 
 
-def _encode(series: Any, dtype: Any) -> LocalCodes:
+def _encode(series: Any, dtype: Any) -> tuple[Int64Array, list[Any]]:
     """Return the codes of a column of any library."""
     values = _with_none(series, series.to_numpy().astype(object)).tolist()
     declared: list[Any] = []
@@ -417,10 +393,8 @@ def _encode(series: Any, dtype: Any) -> LocalCodes:
                     "cannot be categories; convert them to text, or drop the column"
                 )
     places = {value: i for i, value in enumerate(declared)}
-    positions = [
-        places.setdefault(value, len(places)) if value == value else -1 for value in values
-    ]
-    return LocalCodes(np.array(positions, np.int64), list(places))
+    positions = [places.setdefault(value, len(places)) for value in values]
+    return np.array(positions, np.int64), list(places)
 
 
 def _column(frame: Any, name: str) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
 from boostrank.kernels.jit import run_parallel
 
@@ -300,6 +301,21 @@ def joined_arrays(
     pairs = zip(arrays, sizes, strict=True)
     parts = [np.full(n, fill, kinds[0]) if array is None else array for array, n in pairs]
     return np.concatenate(parts)
+
+
+def join_queries(indices: Sequence[QueryIndex], ids: Array) -> QueryIndex:
+    """Concatenate the queries of several data sets, under the given ids."""
+    n_queries = list(map(len, indices))
+    n_rows = [index.n_documents for index in indices]
+    sizes = [np.zeros(1, np.int64), *(index.sizes for index in indices)]
+    return QueryIndex(
+        np.cumsum(np.concatenate(sizes)),
+        ids,
+        joined_arrays([index.weights for index in indices], n_queries, 1.0),
+        k=joined_arrays([index.k for index in indices], n_queries, 0),
+        document_weights=joined_arrays([index.document_weights for index in indices], n_rows, 1.0),
+        words=joined_arrays([index.words for index in indices], n_queries, ""),
+    )
 
 
 def _pieces_of(features: Any) -> Iterable[tuple[int, Any]]:
