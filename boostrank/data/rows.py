@@ -58,8 +58,8 @@ class Rows(ABC):
         return self.shape[0]
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
-        """Yield (first row, rows) in order, a few megabytes each."""
-        for start, stop in dense_batches(self):
+        """Yield (first row, rows) in order, a few megabytes each, or one empty piece."""
+        for start, stop in dense_batches(self) or [(0, 0)]:
             yield start, self[start:stop]
 
     def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
@@ -167,10 +167,6 @@ class Stacked(InParts):
     def part(self, i: int, first: int, stop: int) -> Any:
         """Return the rows from `first` to below `stop` of data set i."""
         return self.parts[i][first:stop]
-
-    def pieces(self) -> Iterator[tuple[int, Any]]:
-        """Yield (first row, rows) of each data set in turn; one empty piece if there are none."""
-        yield from super().pieces() if len(self) else [(0, self[0:0])]
 
     def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
         """Return a hash from those of the data sets, whatever their order."""

@@ -596,7 +596,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             if repeats and of_set["qid"] is of_set["group"]:  # no queries
                 of_set |= {"qid": of_fit["qid"], "group": of_fit["group"]}
             candidate = self._dataset("eval_set", features, labels, **of_set, **how)
-            if repeats and _alike(candidate, data, weighted=weighted):
+            compared = ("sizes", "each_weight", "document_weights") if weighted else ("sizes",)
+            if repeats and all(
+                np.array_equal(getattr(candidate.queries, name), getattr(data.queries, name))
+                for name in compared
+            ):
                 candidate = data
             datasets.append(candidate)
         return datasets
@@ -605,15 +609,6 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 def _is_parameter(name: str) -> bool:
     """Return True if a name can be a parameter, and is not an attribute set by `fit`."""
     return not (name.startswith("_") or name.endswith("_") or "__" in name)
-
-
-def _alike(first: RankingDataset, second: RankingDataset, *, weighted: bool) -> bool:
-    """Return True if the queries of the same rows are equal and, if `weighted`, their weights."""
-    names = ("sizes", "each_weight", "document_weights")[: 3 if weighted else 1]
-    return all(
-        np.array_equal(getattr(first.queries, name), getattr(second.queries, name))
-        for name in names
-    )
 
 
 def _list_of_one(values: Any) -> Any:
