@@ -140,8 +140,18 @@ def _sum_tables(
             # more than entries.
             if sum(map(len, waiting[1:])) > len(waiting[0]) + _MANY:
                 waiting = [_summed(pa.concat_tables(waiting))]
+    # Warn about impressions of documents that are not in the index, or refuse a log of such ones.
+    if lacking and lacking == n_rows:
+        document = _describe_key(index[0].as_py()) if len(index) else "no row"
+        raise DataError(
+            f"the table has none of the documents in the log: it has {document}; the log has"
+            f" {first}; write their names alike, or name other columns with --key"
+        )
     if lacking:
-        _say_lacking(lacking, n_rows, first, index)
+        warn_user(
+            f"{count_of(lacking, 'row')} of {n_rows:,} in the log show documents that the table"
+            f" lacks, and are left out; first: {first}"
+        )
     rows, ranks, impressions, clicks = [
         column.to_numpy() for column in pa.concat_tables(waiting).columns
     ]
@@ -210,20 +220,6 @@ def _documents(batch: Batch, keys: Sequence[str], index: Any) -> tuple[Int64Arra
     if lacking is None:
         return rows, ""
     return rows, str(batch.refuse(lacking, _describe_key(texts[lacking].as_py())))
-
-
-def _say_lacking(lacking: int, rows: int, first: str, index: Any) -> None:
-    """Warn about impressions of documents that are not in the index, or raise an error if all
-    are.
-    """
-    if lacking == rows:
-        document = _describe_key(index[0].as_py()) if len(index) else "no row"
-        raise DataError(
-            f"the table has none of the documents in the log: it has {document}; the log has"
-            f" {first}; write their names alike, or name other columns with --key"
-        )
-    share = f"{count_of(lacking, 'row')} of {rows:,} in the log"
-    warn_user(f"{share} show documents that the table lacks, and are left out; first: {first}")
 
 
 def _describe_key(key: str | None) -> str:

@@ -410,9 +410,7 @@ def values_of(frame: Any, name: str) -> Array:
     if isinstance(dtype, _OF_CATEGORIES):
         codes, values = read_codes(series)
         return np.array([*values, None], dtype=object)[codes]
-    if isinstance(dtype, nw.Boolean) or (
-        dtype.is_numeric() and not (dtype.is_integer() or dtype.is_float())
-    ):
+    if isinstance(dtype, nw.Boolean) or dtype.is_decimal():
         series = series.cast(nw.Float64)
     return _with_none(series, series.to_numpy())
 
