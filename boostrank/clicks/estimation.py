@@ -162,7 +162,7 @@ class _Moved:
         single documents.
         """
         cluster = self.row if queries is None else queries.of_rows()[self.row]
-        return np.asarray(np.unique(cluster, return_inverse=True)[1], np.int64)
+        return np.unique(cluster, return_inverse=True)[1]
 
     def _shares(self, theta: Float64Array) -> Float64Array:
         """Return the probability that a click on the document falls at the position, float64[m]."""
@@ -171,7 +171,7 @@ class _Moved:
 
     def _residuals(self, theta: Float64Array) -> Float64Array:
         """Return the clicks minus the expected clicks, float64[m]."""
-        return np.asarray(self.clicks - self.totals[self.document] * self._shares(theta))
+        return self.clicks - self.totals[self.document] * self._shares(theta)
 
     def likelihood(self, theta: Float64Array) -> float:
         """Return the log-likelihood in nats, up to a constant, where theta is log e of the known

@@ -136,8 +136,8 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
     old, new, weights, ever_shown, moved = map(np.concatenate, zip(*columns, strict=True))
     difference = paired_difference(new, old, weights=weights, seed=seed)
     counted = ~np.isnan(old)
-    before = float(np.average(old[counted], weights=weights[counted]))
-    after = float(np.average(new[counted], weights=weights[counted]))
+    means = np.average([old[counted], new[counted]], axis=1, weights=weights[counted])
+    before, after = means.tolist()
     return ClickGate(k, before, after, difference, float(ever_shown.mean()), float(moved.mean()))
 
 
@@ -157,9 +157,9 @@ def moved_share(log: ClickLog) -> float:
 
 def shown_at_the_top(data: RankingDataset, log: ClickLog, scores: ArrayLike, k: int) -> BoolArray:
     """Mark which documents in the top k of each query were ever shown, bool[m]."""
-    return np.asarray(data.in_row_order(log.shown)[data.queries.ranks(scores) <= k])
+    return data.in_row_order(log.shown)[data.queries.ranks(scores) <= k]
 
 
 def _clicked_moved(log: ClickLog) -> BoolArray:
     several = np.bincount(log.rows, minlength=log.n_documents) > 1
-    return np.asarray(several[log.total_clicks() > 0])
+    return several[log.total_clicks() > 0]

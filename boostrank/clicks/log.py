@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -38,6 +38,7 @@ PRIOR = 1.0
 MAX_POSITION = 10_000
 MAX_ROWS = 2**40
 _MOST = 10**12  # impressions per entry, so that sums over all entries do not overflow
+_FIELDS = ("rows", "positions", "impressions", "clicks")
 COLUMNS = ("row", "position", "impressions", "clicks")
 """The columns of a click log file. `row` is the number of a document in the data, starting at 1, in
 file order.
@@ -63,7 +64,7 @@ class Propensities:
     """
 
     examination: Float64Array
-    false_clicks: Float64Array = field(default_factory=lambda: np.zeros(0))
+    false_clicks: Float64Array = ()  # type: ignore[assignment]
     errors: Float64Array | None = None
     method: str = "given"
     moved: int = 0
@@ -119,9 +120,9 @@ class Propensities:
     def from_dict(cls, content: Any) -> Propensities:
         """Create propensities from the result of `to_dict`."""
         record: Any = as_record(PropensityRecord, content)
-        false = record.false_clicks or np.zeros(0)
+        false_clicks: Any = record.false_clicks or ()
         errors = record.errors or None
-        return cls(record.examination, false, errors, record.method, record.moved)
+        return cls(record.examination, false_clicks, errors, record.method, record.moved)
 
     @classmethod
     def read(cls, path: AnyPath) -> Propensities:
@@ -222,12 +223,11 @@ class ClickLog:
         for count in counts:
             columns.append(np.zeros(keys.size, np.int64))
             np.add.at(columns[-1], number, count[entries])
-        names = ("rows", "positions", "impressions", "clicks")
-        for name, column in zip(names, columns, strict=True):
+        for name, column in zip(_FIELDS, columns, strict=True):
             object.__setattr__(self, name, column)
 
-    def _columns(self) -> tuple[Int64Array, ...]:
-        return self.rows, self.positions, self.impressions, self.clicks
+    def _columns(self) -> list[Int64Array]:
+        return [getattr(self, name) for name in _FIELDS]
 
     def __repr__(self) -> str:
         impressions = int(self.impressions.sum())
@@ -313,8 +313,7 @@ class ClickLog:
 
     def where(self, kept: BoolArray) -> ClickLog:
         """Select entries by a mask, bool[m]."""
-        columns = [column[kept] for column in self._columns()]
-        return ClickLog(*columns, self.n_documents)
+        return replace(self, **{name: getattr(self, name)[kept] for name in _FIELDS})
 
     def renumbered(self, rows: Int64Array | None) -> ClickLog:
         """Return the log with row i renumbered to rows[i], int64[N], or unchanged if `rows` is
@@ -373,15 +372,14 @@ class ClickLog:
         chosen = np.asarray(queries, np.int64)
         rows = data.queries.take(chosen)[1]
         number = np.full(self.n_documents, -1, np.int64)
-        number[rows if data.input_rows is None else data.input_rows[rows]] = np.arange(rows.size)
+        number[rows] = np.arange(rows.size)
+        number = data.in_input_order(number)
         part = self.where(number[self.rows] >= 0)
         return data.take(chosen), replace(part, rows=number[part.rows], n_documents=rows.size)
 
     def _sum(self, values: ArrayLike) -> Float64Array:
         """Sum the values of entries by document, float64[N]."""
-        return np.asarray(
-            np.bincount(self.rows, np.asarray(values, np.float64), self.n_documents), np.float64
-        )
+        return np.asarray(np.bincount(self.rows, values, self.n_documents), np.float64)
 
 
 def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:

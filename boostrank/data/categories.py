@@ -13,7 +13,7 @@ from scipy import sparse
 
 from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.text import count_of
-from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, BoolArray, Float32Array, Int64Array
 from boostrank.records import jsonable
 
 EXACT = 2**24
@@ -95,7 +95,7 @@ def check_codes(column: Any, name: str) -> None:
         )
 
 
-def are_not_codes(values: Float32Array | Float64Array, largest: float) -> BoolArray:
+def are_not_codes(values: Array, largest: float) -> BoolArray:
     """Mark the values that are neither NaN nor an integer from 0 to below `largest`."""
     return ~np.isnan(values) & ((values < 0) | (values >= largest) | (values != np.floor(values)))
 
@@ -248,8 +248,7 @@ def is_coarse(values: Array) -> bool:
     finite = values[np.isfinite(values)]
     with np.errstate(over="ignore"):
         return bool(
-            np.any(finite != finite.astype(np.float32).astype(np.float64))
-            and np.all(finite == np.floor(finite))
+            np.any(finite != finite.astype(np.float32)) and np.all(finite == np.floor(finite))
         )
 
 

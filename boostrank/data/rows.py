@@ -263,7 +263,7 @@ class DenseRows:
             differs &= ~(np.isnan(rows[1:]) & np.isnan(rows[:-1]))
             starts = ptr[query_span[0] + 1 : query_span[1]] - start_row
             differs[starts - 1] = False  # between queries
-            return np.asarray(differs.any(axis=0))
+            return differs.any(axis=0)
 
         variations = run_parallel(varies, self.blocks(), threads)
         return np.flatnonzero(~np.any([np.zeros(self.columns.size), *variations], axis=0))

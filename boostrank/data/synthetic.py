@@ -299,4 +299,4 @@ def _round(values: Float64Array) -> Float32Array:
 
 
 def _sigmoid(x: Float64Array) -> Float64Array:
-    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * x)))
+    return 0.5 * (1.0 + np.tanh(0.5 * x))

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -188,11 +188,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     def fit(
         self,
         X: Any,
-        y: npt.ArrayLike,
+        y: ArrayLike,
         *,
-        qid: npt.ArrayLike | None = None,
-        group: npt.ArrayLike | None = None,
-        sample_weight: npt.ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         **options: Any,
     ) -> BoostRanker:
         """Train the ranker.
@@ -268,8 +268,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         self,
         X: Any,
         *,
-        qid: npt.ArrayLike | None = None,
-        group: npt.ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
         **options: Any,
     ) -> Float64Array:
         """Return a score for each document, where higher is better. Scores are only comparable
@@ -300,7 +300,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return self.predict(X, pred_leaf=True, **options)
 
     def rank(
-        self, X: Any, qid: npt.ArrayLike | None = None, *, group: npt.ArrayLike | None = None
+        self, X: Any, qid: ArrayLike | None = None, *, group: ArrayLike | None = None
     ) -> Int64Array:
         """Return the rank of each document in its query, int64[N] in row order. Rank 1 is best;
         ties keep row order.
@@ -317,11 +317,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     def score(
         self,
         X: Any,
-        y: npt.ArrayLike,
-        qid: npt.ArrayLike | None = None,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
         *,
-        group: npt.ArrayLike | None = None,
-        sample_weight: npt.ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> float:
         """Return the mean NDCG over queries at the largest cut-off in `eval_at`, which is NDCG@10
         by default.

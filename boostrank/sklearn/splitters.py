@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator, KFold, TimeSeriesSplit
 
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.queries import checked_ids, query_numbers
-from boostrank.core.types import Int64Array, check_in_step
+from boostrank.core.types import Array, Int64Array, check_in_step
 from boostrank.data.frames import (
     as_frame,
     ids_of,
@@ -28,7 +28,7 @@ QID = "qid"
 
 def split_table(
     X: Any, features: Collection[str] = (), *, warns: bool = False, usual: bool = True
-) -> tuple[Any, npt.NDArray[Any] | None, str | None]:
+) -> tuple[Any, Array | None, str | None]:
     """Return the features without a query column, its values or None, and its name.
 
     The name is "" without such a column, and None if X is not a table.
@@ -83,8 +83,8 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
         self,
         X: Any,
         y: Any = None,
-        groups: npt.ArrayLike | None = None,
-        qid: npt.ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
     ) -> Iterator[tuple[Int64Array, Int64Array]]:
         """Yield the training and test rows of each split, int64 in ascending order.
 
@@ -200,9 +200,9 @@ class QueryTimeSplit(_QuerySplitter):
                 f" {number.size} rows"
             )
         try:
-            if not bool(np.all(values == values)):
+            if not np.all(values == values):
                 raise TypeError("some are missing")
-            ranks = np.asarray(np.unique(values, return_inverse=True)[1], np.int64)
+            ranks = np.unique(values, return_inverse=True)[1]
         except TypeError as error:
             raise DataError(f"times cannot be ordered: {error}") from None
         if ranks.size == count:
@@ -215,7 +215,7 @@ class QueryTimeSplit(_QuerySplitter):
         return of_query
 
 
-def _query_of_rows(X: Any, groups: npt.ArrayLike | None, qid: npt.ArrayLike | None) -> Int64Array:
+def _query_of_rows(X: Any, groups: ArrayLike | None, qid: ArrayLike | None) -> Int64Array:
     """Return the number of each row's query or group, int64[N], in order of appearance."""
     table, column, _ = split_table(with_query_level(X), usual=qid is None)
     qid = column if qid is None else qid
