@@ -216,12 +216,10 @@ def _as_names(names: Sequence[Any]) -> tuple[str, ...]:
 def with_weights(queries: QueryIndex, values: Float64Array) -> QueryIndex:
     """Return queries with weights, float64[Q] or [N]. Row weights that vary within a query become
     document weights."""
-    # NaN differs from itself, so it becomes a document weight and is refused with its row number.
-    if values.size == queries.n_documents and np.any(
-        values != np.repeat(values[queries.ptr[:-1]], queries.sizes)
-    ):
-        return replace(queries, document_weights=values)
-    return replace(queries, weights=query_values(values, queries))
+    query_weights, uneven_row = query_values(values, queries, "weights")
+    if uneven_row is None:
+        return replace(queries, weights=query_weights)
+    return replace(queries, document_weights=values)
 
 
 def queries_given(sizes: Any, weight: Any, rows: int) -> QueryIndex:
@@ -237,23 +235,20 @@ def queries_given(sizes: Any, weight: Any, rows: int) -> QueryIndex:
     return with_weights(queries, np.asarray(weight, dtype=np.float64).ravel())
 
 
-def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights") -> Float64Array:
-    """Return one value per query, from values that are given per query or per row."""
-    if values.size == len(queries) and values.size != queries.n_documents:
-        return values
-    if values.size != queries.n_documents:
-        raise DataError(
-            f"there are {values.size} {what} for {len(queries)} queries and "
-            f"{queries.n_documents} rows; expected one per query or per row"
-        )
-    first_values = values[queries.ptr[:-1]]
-    uneven_row = first_true(values != np.repeat(first_values, queries.sizes))
-    if uneven_row is not None:
-        query = queries.of_row(uneven_row)
-        raise DataError(
-            f"the rows of query {queries.qid[query]} have different {what}; they must be equal"
-        )
-    return first_values
+def query_values(
+    values: Float64Array, queries: QueryIndex, what: str
+) -> tuple[Float64Array, int | None]:
+    """Return one value per query, from values that are given per query or per row, and the first
+    row whose value is not that of its query, such as NaN."""
+    if values.size == queries.n_documents:
+        first_values = values[queries.ptr[:-1]]
+        return first_values, first_true(values != np.repeat(first_values, queries.sizes))
+    if values.size == len(queries):
+        return values, None
+    raise DataError(
+        f"there are {values.size} {what} for {len(queries)} queries and {queries.n_documents} rows;"
+        " expected one per query or per row"
+    )
 
 
 def unknown_column(name: str, expression: GainExpression, column_names: Collection[str]) -> str:
@@ -295,8 +290,8 @@ def common_space(
     index_base = min(bases)
     widths = []
     for file, space in spaces.items():
-        names = tuple(space.feature_names)
-        if space.index_base is None and names != tuple(default_feature_names(len(names), 1)):
+        names = space.feature_names
+        if space.index_base is None and names != default_feature_names(len(names)):
             raise DataError(
                 f"{file} names its features, but other files number them; use one format for all"
                 " files"

@@ -246,8 +246,13 @@ class RankingDataset:
             queries = replace(queries, document_weights=read_column(weights, "document weights"))
         if k is not None:
             values = read_column(without_mask(k, "entry in cut-offs"), "cut-offs")
-            cutoffs: Any = query_values(values, queries, "cut-offs")
-            queries = replace(queries, k=cutoffs)
+            cutoffs, uneven_row = query_values(values, queries, "cut-offs")
+            if uneven_row is not None:
+                qid = queries.qid[queries.of_row(uneven_row)]
+                raise DataError(
+                    f"the rows of query {qid} have different cut-offs; they must be equal"
+                )
+            queries = replace(queries, k=cutoffs)  # type: ignore[arg-type]
         return cls(features, labels, queries, names, input_rows=row_order, categories=categories)
 
     @classmethod
