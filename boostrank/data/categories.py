@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -113,7 +114,7 @@ class Coding:
         self._ordered = trained.ordered
         self._codes: dict[Any, int] = {value: i for i, value in enumerate(trained.values or ())}
         self._kind = _kind_of(next(iter(self._codes), None))
-        self._unseen: dict[Any, int] = {}
+        self._unseen = Counter[Any]()
 
     @property
     def categories(self) -> Categories:
@@ -151,7 +152,7 @@ class Coding:
             if code is not None:
                 code_of_value[i] = code
             elif value_counts[i]:
-                self._unseen[value] = self._unseen.get(value, 0) + int(value_counts[i])
+                self._unseen[value] += int(value_counts[i])
         if len(self._codes) > _LARGEST_CODE:
             raise DataError(
                 f"column {self.name!r} has more than {_LARGEST_CODE:,} categories; drop the column"
@@ -163,9 +164,9 @@ class Coding:
         most frequent one."""
         if not self._unseen:
             return
-        most_frequent = max(self._unseen, key=self._unseen.__getitem__)
+        most_frequent = self._unseen.most_common(1)[0][0]
         warn_user(
-            f"column {self.name!r} has {count_of(sum(self._unseen.values()), 'value')} of"
+            f"column {self.name!r} has {count_of(self._unseen.total(), 'value')} of"
             f" {count_of(len(self._unseen), 'category', 'categories')} that {whose} does not"
             f" contain, such as {most_frequent!r}; they are treated as missing"
         )

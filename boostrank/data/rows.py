@@ -328,12 +328,11 @@ def constant_columns(features: Any) -> Int64Array:
         n_missing = np.zeros(columns, np.int64)
         for _, piece in _pieces_of(features) if rows else ():
             n_missing += missing_in(piece)
+
             if sparse.issparse(piece):  # absent entries are zero
-                ends = [end.toarray()[0] for end in (piece.nanmin(axis=0), piece.nanmax(axis=0))]
-            else:
-                ends = [np.fmin.reduce(piece, axis=0), np.fmax.reduce(piece, axis=0)]
-            np.fmin(lowest, ends[0], out=lowest)
-            np.fmax(highest, ends[1], out=highest)
+                piece = sparse.vstack([piece.nanmin(axis=0), piece.nanmax(axis=0)]).toarray()
+            lowest = np.fmin(lowest, np.fmin.reduce(piece, axis=0))
+            highest = np.fmax(highest, np.fmax.reduce(piece, axis=0))
         cached["missing"] = np.flatnonzero(n_missing).tolist()
         is_constant = ((lowest == highest) & (n_missing == 0)) | (n_missing == rows)
         cached["constant"] = np.flatnonzero(is_constant).tolist()
