@@ -6,7 +6,6 @@ import os
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -134,11 +133,6 @@ class ClickTraining:
     prior: float
     tell: Tell
     validation: list[Clicks] = field(default_factory=list)
-
-    @cached_property
-    def train_set(self) -> RankingDataset:
-        """The documents that were shown, with their gains."""
-        return self.clicks.log.training_set(self.clicks.data, self.clicks.propensities, self.prior)
 
     def label(self, path: str, data: RankingDataset, learnt: bool) -> RankingDataset:
         """Label a validation file with clicks over exposure.

@@ -55,8 +55,6 @@ _UNORDERED = {
 """Libraries whose lazy tables have no row order, and the method that collects a table."""
 _ONE_COLUMN = "features must be a two-dimensional table, not a single column"
 _OF_CATEGORIES = (nw.Categorical, nw.Enum)
-_OF_TIME = (nw.Date, nw.Datetime, nw.Duration, nw.Time)
-_OF_SEVERAL = (nw.Struct, nw.List, nw.Array)
 _SEVERAL = "column {!r} contains {}, not numbers; extract one value, or drop the column"
 
 
@@ -310,7 +308,7 @@ def _coding_of(
 
 def _numbers(series: Any, dtype: Any, name: str, trained_on: str | None) -> Array:
     """Return the numbers in a column, with NaN for missing values."""
-    if isinstance(dtype, _OF_TIME):
+    if dtype.is_temporal():
         raise DataError(
             f"column {name!r} contains times ({dtype}); convert them to numbers, such as days "
             "since a date, or drop the column"
@@ -363,7 +361,7 @@ def read_codes(column: Any) -> tuple[Int64Array, list[Any]]:
     """
     series = nw.from_native(column, series_only=True)
     dtype = series.dtype
-    if series.implementation.is_pyarrow() and not isinstance(dtype, _OF_SEVERAL):
+    if series.implementation.is_pyarrow() and not dtype.is_nested():
         encoded = series.to_native().unify_dictionaries().combine_chunks()
         encoded = encoded if isinstance(dtype, _OF_CATEGORIES) else encoded.dictionary_encode()
         values = encoded.dictionary.to_pylist()
@@ -429,7 +427,7 @@ def ids_of(frame: Any, name: str) -> Array:
 
 def _check_one_value(series: Any, dtype: Any) -> None:
     """Refuse a column with several values per row."""
-    if isinstance(dtype, _OF_SEVERAL):
+    if dtype.is_nested():
         raise DataError(_SEVERAL.format(series.name, dtype))
 
 
