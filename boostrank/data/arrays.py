@@ -167,8 +167,7 @@ def read_rows(
     categorical ones."""
     from boostrank.data.frames import as_frame, names_of, read_table, without_index
 
-    is_array = isinstance(X, np.ndarray) or sparse.issparse(X)
-    table = None if is_array else as_frame(X)
+    table = as_frame(X)
     if table is None:
         features = as_features(X)
         if copy:

@@ -700,7 +700,7 @@ class RankingDataset:
             "features": self.n_features,
             "feature_names": list(self.feature_names),
             "fingerprint": self.fingerprint,
-            "missing": [self.feature_names[i] for i in missing_columns(self.features).tolist()],
+            "missing": [self.feature_names[i] for i in missing_columns(self.features)],
         }
         if self.categories:
             record["categories"] = to_record(self.categories)

@@ -318,17 +318,17 @@ def _pieces_of(features: Any) -> Iterable[tuple[int, Any]]:
     return features.pieces() if isinstance(features, Rows) else [(0, features)]
 
 
-def constant_columns(features: Any) -> Int64Array:
-    """Return the columns that have the same value in every row, or only missing values."""
+def constant_columns(features: Any) -> list[int]:
+    """Return the columns that have the same value in every row, or only missing values, of at least
+    one row."""
     cached = getattr(features, "cache", {})
     if "constant" not in cached:
         rows, columns = features.shape
         lowest = np.full(columns, np.inf, np.float32)
         highest = np.full(columns, -np.inf, np.float32)
         n_missing = np.zeros(columns, np.int64)
-        for _, piece in _pieces_of(features) if rows else ():
+        for _, piece in _pieces_of(features):
             n_missing += missing_in(piece)
-
             if sparse.issparse(piece):  # absent entries are zero
                 piece = sparse.vstack([piece.nanmin(axis=0), piece.nanmax(axis=0)]).toarray()
             lowest = np.fmin(lowest, np.fmin.reduce(piece, axis=0))
@@ -336,7 +336,7 @@ def constant_columns(features: Any) -> Int64Array:
         cached["missing"] = np.flatnonzero(n_missing).tolist()
         is_constant = ((lowest == highest) & (n_missing == 0)) | (n_missing == rows)
         cached["constant"] = np.flatnonzero(is_constant).tolist()
-    return np.array(cached["constant"], dtype=np.int64)
+    return list(cached["constant"])
 
 
 def fingerprint(features: Any, labels: Float64Array, ptr: Int64Array) -> str:
@@ -386,11 +386,11 @@ def missing_in(features: Any) -> Int64Array:
     return n_missing
 
 
-def missing_columns(features: Any) -> Int64Array:
+def missing_columns(features: Any) -> list[int]:
     """Return the columns with missing values, ascending. Rows on disk know them once they were
     read."""
     cached = getattr(features, "cache", {})
     if "missing" not in cached:
         n_missing = sum(missing_in(piece) for _, piece in _pieces_of(features))
         cached["missing"] = np.flatnonzero(n_missing).tolist()
-    return np.array(cached["missing"], dtype=np.int64)
+    return list(cached["missing"])

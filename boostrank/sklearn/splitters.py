@@ -73,9 +73,7 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
     n_splits: int
     _only_trained_on = 0  # least number of queries in no test set
 
-    def get_n_splits(
-        self, X: Any = None, y: Any = None, groups: Any = None, qid: Any = None
-    ) -> int:
+    def get_n_splits(self, *arguments: Any, **options: Any) -> int:
         """Return the number of splits. The arguments are ignored."""
         return self.n_splits
 
