@@ -61,8 +61,7 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     """
     moved = _Moved.select(log, np.ones(log.depth, bool))
     theta = moved.fit()
-    examination = np.full(log.depth, np.nan)
-    errors = np.full(log.depth, np.nan)
+    examination, errors = np.full((2, log.depth), np.nan)
     examination[moved.connected] = np.exp(theta)
     independent, clustered = map(np.diag, moved.covariances(theta, queries))
     pairs = np.unique(moved.clusters(queries)[moved.document] * theta.size + moved.at)

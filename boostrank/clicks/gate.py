@@ -18,7 +18,7 @@ from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, paired_difference
-from boostrank.core.types import Array, BoolArray, Int64Array
+from boostrank.core.types import BoolArray, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metrics import Conventions, Metric
 
@@ -120,7 +120,7 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
     """
     metric = Metric.parse(f"dcg@{k}")
     rules = Conventions(gain="linear")
-    columns: list[tuple[Array, ...]] = []
+    columns = []
     for part in parts:
         data = part.data
         log = part.log.up_to(part.propensities)

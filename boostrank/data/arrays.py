@@ -97,10 +97,8 @@ def _as_csr(X: Any) -> Any:
                     "indptr must start with 0, never decrease, and end within the indices"
                 )
             X.check_format(full_check=True)
-        elif X.format == "coo" and X.nnz:
-            for axis, (indices, length) in enumerate(zip((X.row, X.col), X.shape, strict=True)):
-                if int(indices.min()) < 0 or int(indices.max()) >= length:
-                    raise ValueError(f"an index of axis {axis} is outside 0 to {length - 1}")
+        elif X.format == "coo":
+            sparse.coo_matrix((X.data, (X.row, X.col)), X.shape)  # raises ValueError
     except ValueError as error:
         raise DataError(f"the sparse matrix is invalid: {error}") from None
     csr = sparse.csr_matrix(X)

@@ -53,7 +53,7 @@ def named_columns(columns: Any, names: Sequence[str]) -> list[str]:
 
     LightGBM accepts text such as "0,2" and "name:a,b". "auto", None and "" mean no columns.
     """
-    if columns is None or (isinstance(columns, str) and columns in ("auto", "")):
+    if columns is None or (isinstance(columns, str) and columns == "auto"):
         return []
     # Turn text or one number into a list.
     if isinstance(columns, str):

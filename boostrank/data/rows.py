@@ -37,7 +37,6 @@ class Rows(ABC):
             are built.
     """
 
-    dtype = np.dtype(np.float32)
     shape: tuple[int, int]
     is_sparse: bool = False
     on_disk: bool = False
@@ -256,13 +255,11 @@ class DenseRows:
         ptr = self.data.queries.ptr
 
         def varies(query_span: tuple[int, int]) -> Float64Array:
-            start_row = int(ptr[query_span[0]])
-            stop_row = int(ptr[query_span[1]])
-            rows = self[start_row:stop_row]
+            bounds = ptr[query_span[0] : query_span[1] + 1]
+            rows = self[bounds[0] : bounds[-1]]
             differs = rows[1:] != rows[:-1]
             differs &= ~(np.isnan(rows[1:]) & np.isnan(rows[:-1]))
-            starts = ptr[query_span[0] + 1 : query_span[1]] - start_row
-            differs[starts - 1] = False  # between queries
+            differs[bounds[1:-1] - bounds[0] - 1] = False  # between queries
             return differs.any(axis=0)
 
         variations = run_parallel(varies, self.blocks(), threads)
