@@ -299,8 +299,8 @@ class ClickLog:
         """
         if propensities is None:
             return self
-        has_propensity = np.append(np.isfinite(propensities.examination), False)
-        kept = has_propensity[np.minimum(self.positions - 1, has_propensity.size - 1)]
+        has_propensity = np.flatnonzero(np.isfinite(propensities.examination))
+        kept = np.isin(self.positions - 1, has_propensity)
         if kept.all():
             return self
         lost = int(self.impressions[~kept].sum())

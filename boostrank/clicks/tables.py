@@ -152,9 +152,7 @@ def _sum_tables(
             f"{count_of(lacking, 'row')} of {n_rows:,} in the log show documents that the table"
             f" lacks, and are left out; first: {first}"
         )
-    rows, ranks, impressions, clicks = [
-        column.to_numpy() for column in pa.concat_tables(waiting).columns
-    ]
+    rows, ranks, impressions, clicks = map(np.asarray, pa.concat_tables(waiting).columns)
     if keys:
         n_documents = len(index)
     elif n_documents is None:
@@ -195,7 +193,7 @@ def _index_of(path: AnyPath, keys: Sequence[str]) -> Any:
     for file in matching(os.fspath(path)):
         own_keys = _keys_in(file, keys)
         parts += [_join_keys(batch, own_keys) for batch in batches(file, texts=own_keys)]
-    index = pa.chunked_array(parts or [pa.array([], pa.string())]).combine_chunks()
+    index = pa.chunked_array(parts, pa.string()).combine_chunks()
     counts = pc.value_counts(index)
     repeated = counts.filter(pc.greater(counts.field("counts"), 1))
     if len(repeated):

@@ -51,7 +51,6 @@ from boostrank.data.feature_space import NUMBERED, FeatureSpace, space_of, unnam
 from boostrank.data.roles import DEFAULTS
 from boostrank.data.rows import (
     DenseRows,
-    Rows,
     constant_columns,
     fingerprint,
     is_on_disk,
@@ -736,12 +735,7 @@ class RankingDataset:
     def fingerprint(self) -> str:
         """A hash of the features, labels and query boundaries, which depends only on values and
         their order."""
-        rows = self.features
-        labels = self.labels
-        ptr = self.queries.ptr
-        if isinstance(rows, Rows):
-            return rows.fingerprint(labels, ptr)
-        return fingerprint(rows, labels, ptr)
+        return fingerprint(self.features, self.labels, self.queries.ptr)
 
 
 def _hash_numbers(values: Array | None) -> str | None:

@@ -61,10 +61,6 @@ class Rows(ABC):
         for start, stop in dense_batches(self) or [(0, 0)]:
             yield start, self[start:stop]
 
-    def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
-        """Return `RankingDataset.fingerprint`, as if the features were in memory."""
-        return fingerprint(self, labels, ptr)
-
 
 class InParts(Rows):
     """Rows in consecutive parts, such as blocks of a file or data sets, each of which is read in
@@ -145,20 +141,13 @@ class View(Rows):
         """Return a view of the same rows whose columns are in the given order."""
         return View(self.of.in_order(columns), self.rows)
 
-    def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
-        """Return the hash of rows; of a shared data set, from its hash and the row numbers."""
-        if self.whole is None:
-            return super().fingerprint(labels, ptr)
-        content = self.whole.data.fingerprint.encode() + self.rows.tobytes() + ptr.tobytes()
-        return hashlib.blake2b(content, digest_size=16).hexdigest()
-
 
 class Stacked(InParts):
     """The features of several data sets with the same columns, concatenated without copying."""
 
     def __init__(self, sets: Sequence[Data], columns: int) -> None:
         self.parts = [dataset.features for dataset in sets]
-        self._sets = sets
+        self.sets = sets
         self.is_sparse = any(is_sparse(features) for features in self.parts)
         self.starts = np.cumsum([0, *(features.shape[0] for features in self.parts)])
         self.shape = int(self.starts[-1]), columns
@@ -166,10 +155,6 @@ class Stacked(InParts):
     def part(self, i: int, first: int, stop: int) -> Any:
         """Return the rows from `first` to below `stop` of data set i."""
         return self.parts[i][first:stop]
-
-    def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
-        """Return a hash from those of the data sets, whatever their order."""
-        return fingerprint_of([dataset.fingerprint for dataset in self._sets])
 
 
 class Whole:
@@ -337,7 +322,14 @@ def constant_columns(features: Any) -> list[int]:
 
 
 def fingerprint(features: Any, labels: Float64Array, ptr: Int64Array) -> str:
-    """Return a hash of features, labels and query boundaries."""
+    """Return a hash of features, labels and query boundaries: of a part of a shared data set, from
+    its hash and the row numbers; of stacked data sets, from theirs."""
+    if isinstance(features, Stacked):
+        return fingerprint_of([dataset.fingerprint for dataset in features.sets])
+    whole = whole_of(features)
+    if whole is not None:
+        content = whole.data.fingerprint.encode() + features.rows.tobytes() + ptr.tobytes()
+        return hashlib.blake2b(content, digest_size=16).hexdigest()
     cached = getattr(features, "cache", {})
 
     def add(array: Array) -> None:
