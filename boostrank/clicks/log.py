@@ -163,7 +163,7 @@ def checked_counts(
 
     The position may be missing in a row without impressions, and becomes 1.
     """
-    position, impressions_name, clicked = names[:3]
+    position, impressions_name, clicked = names
     impressions = whole_numbers(number(impressions_name), impressions_name, 0, _MOST, True, refuse)
     clicks = whole_numbers(number(clicked), clicked, 0, _MOST, True, refuse)
     positions = whole_numbers(number(position), position, 1, MAX_POSITION, impressions > 0, refuse)

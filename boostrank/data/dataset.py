@@ -565,9 +565,9 @@ class RankingDataset:
         for name in expression.columns:
             if name in others:
                 continue
-            is_numbered = index_base is not None and NUMBERED.fullmatch(name)
-            numbered_column = int(name[1:]) - (index_base or 0) if is_numbered else -1
-            column = names.get(name, numbered_column)
+            column = names.get(name, -1)
+            if column < 0 and index_base is not None and NUMBERED.fullmatch(name):
+                column = int(name[1:]) - index_base
             if not 0 <= column < self.n_features:
                 raise DataError(unknown_column(name, expression, [*names, *others]))
             if self.feature_names[column] in self.categories:

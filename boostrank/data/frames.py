@@ -339,14 +339,15 @@ def _numbers_of_objects(values: Array, name: str, trained_on: str | None) -> Flo
     check_real(values, f"column {name!r}: values")
     numbers = np.full(values.size, np.nan)
     for row, value in enumerate(values):
+        is_text = isinstance(value, str | bytes | bytearray)
         try:
-            if isinstance(value, str | bytes | bytearray):
+            if is_text:
                 raise TypeError
             if value is not None:
                 numbers[row] = float(value)
         except (TypeError, ValueError, OverflowError):
             description = f"{repr(value)[:40]} ({type(value).__name__})"
-            if isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray):
+            if isinstance(value, Iterable) and not is_text:
                 raise DataError(_SEVERAL.format(name, description)) from None
             raise misfit_error(name, description, None, trained_on) from None
     return numbers

@@ -78,30 +78,31 @@ class InParts(Rows):
         """Return the rows from `first` to below `stop` of part i as float32, dense or CSR."""
 
     def __getitem__(self, rows: slice | Array) -> Any:
+        order = np.arange(0)
         if isinstance(rows, slice):
             start, stop, step = rows.indices(self.shape[0])
             if step != 1:
                 raise TypeError("rows on disk are indexed by start:stop or by row numbers")
-            return self._join([self.part(*span) for span in spans(self.starts, slice(start, stop))])
-        row_numbers = np.asarray(rows, dtype=np.int64)
-        if row_numbers.size and not 0 <= row_numbers.min() <= row_numbers.max() < self.shape[0]:
-            raise IndexError(f"there are {self.shape[0]} rows")
-        # Read the range of each part that contains the rows.
-        order = np.argsort(row_numbers, kind="stable")
-        ascending = row_numbers[order]
-        part_rows = []
-        part_of_row = np.searchsorted(self.starts, ascending, side="right") - 1
-        for i in np.unique(part_of_row).tolist():
-            local = ascending[part_of_row == i] - self.starts[i]
-            part_rows.append(self.part(i, int(local[0]), int(local[-1]) + 1)[local - local[0]])
-        joined = self._join(part_rows)
-        return joined if np.array_equal(order, np.arange(order.size)) else joined[np.argsort(order)]
-
-    def _join(self, blocks: Sequence[Any]) -> Any:
-        if blocks:
-            return joined_rows(blocks)
-        empty = np.zeros((0, self.shape[1]), np.float32)
-        return sparse.csr_matrix(empty) if self.is_sparse else empty
+            blocks = [self.part(*span) for span in spans(self.starts, slice(start, stop))]
+        else:
+            row_numbers = np.asarray(rows, dtype=np.int64)
+            if row_numbers.size and not 0 <= row_numbers.min() <= row_numbers.max() < len(self):
+                raise IndexError(f"there are {len(self)} rows")
+            # Read the range of each part that contains the rows.
+            order = np.argsort(row_numbers, kind="stable")
+            ascending = row_numbers[order]
+            blocks = []
+            part_of_row = np.searchsorted(self.starts, ascending, side="right") - 1
+            for i in np.unique(part_of_row).tolist():
+                local = ascending[part_of_row == i] - self.starts[i]
+                block = self.part(i, int(local[0]), int(local[-1]) + 1)
+                blocks.append(block[local - local[0]])
+        if not blocks:
+            empty = np.zeros((0, self.shape[1]), np.float32)
+            return sparse.csr_matrix(empty) if self.is_sparse else empty
+        joined = joined_rows(blocks)
+        is_ascending = np.array_equal(order, np.arange(order.size))
+        return joined if is_ascending else joined[np.argsort(order)]
 
 
 class View(Rows):
@@ -188,7 +189,7 @@ def whole_of(features: Any) -> Whole | None:
 
 def is_sparse(features: Any) -> bool:
     """Return True for a CSR matrix and for rows that are read as CSR matrices."""
-    return features.is_sparse if isinstance(features, Rows) else bool(sparse.issparse(features))
+    return bool(getattr(features, "is_sparse", sparse.issparse(features)))
 
 
 def is_on_disk(features: Any) -> bool:

@@ -138,11 +138,9 @@ def make_ranking_data(
         },
         "useless": _make_useless(useless, world),
     }
-    roles: list[str] = []
-    columns: dict[str, Float32Array] = {}
-    for role, values_by_name in columns_by_role.items():
-        roles += [role] * len(values_by_name)
-        columns |= {name: _round(values) for name, values in values_by_name.items()}
+    roles = tuple(role for role, group in columns_by_role.items() for _ in group)
+    groups = columns_by_role.values()
+    columns = {name: _round(values) for group in groups for name, values in group.items()}
     # Judge the documents.
     judged_relevance = world.relevance + LABEL_NOISE * stream("judges").normal(
         size=world.relevance.size
@@ -155,7 +153,7 @@ def make_ranking_data(
         feature_names=tuple(columns),
         provenance=Provenance(options={"generator": "boostrank.data.synthetic", "seed": seed}),
     )
-    return SyntheticData(dataset, tuple(roles), world.relevance)
+    return SyntheticData(dataset, roles, world.relevance)
 
 
 class _World:

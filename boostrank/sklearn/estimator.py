@@ -563,12 +563,12 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 " and cross-validation, use the column or"
                 " sklearn.set_config(enable_metadata_routing=True)"
             )
-        if what == "fit" and rows.shape[0] > _MOST_OF_ONE_QUERY:
-            raise DataError(
-                f"no queries were given, and {rows.shape[0]:,} rows are too many for one: pass"
-                f" {line}"
-            )
         if what == "fit":
+            if rows.shape[0] > _MOST_OF_ONE_QUERY:
+                raise DataError(
+                    f"no queries were given, and {rows.shape[0]:,} rows are too many for one: pass"
+                    f" {line}"
+                )
             warn_user(f"no queries were given, so all rows are one query; pass {line}", DataWarning)
         return [rows.shape[0]]
 
@@ -631,10 +631,6 @@ def _list_of_one(values: Any) -> Any:
 # Arguments of LGBMRanker and XGBRanker.
 
 
-def _is_two_dimensional(rows: Any) -> bool:
-    return hasattr(type(rows), "columns") or len(getattr(rows, "shape", ())) == 2
-
-
 def _fit_arguments(options: ParamValues) -> dict[str, Any]:
     """Return the arguments of `fit` under boostrank's names."""
     left = dict(options)
@@ -644,8 +640,11 @@ def _fit_arguments(options: ParamValues) -> dict[str, Any]:
     if (X is None) != (y is None):
         raise ParameterError("eval_X and eval_y must be given together")
     if X is not None:
-        tables = isinstance(X, list) and all(map(_is_two_dimensional, X))
-        several = isinstance(X, tuple) or tables
+        several = isinstance(X, tuple)
+        if isinstance(X, list):  # of tables or matrices, or the rows of one set
+            several = all(
+                hasattr(type(rows), "columns") or len(getattr(rows, "shape", ())) == 2 for rows in X
+            )
         if several and (not isinstance(y, list | tuple) or len(X) != len(y)):
             raise ParameterError(f"eval_X has {len(X)} sets: eval_y must list the labels of each")
         sets = list(zip(X, y, strict=True)) if several else (X, y)
