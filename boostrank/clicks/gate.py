@@ -8,6 +8,7 @@ chance otherwise.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,13 +83,11 @@ def judging_propensities(
 
     They are preferred, because propensities used in training favour the ranker trained with them.
     """
-    try:
+    with suppress(DataError):
         estimated = estimate_propensities(log, queries)
-    except DataError:
-        return learnt, False
-    assert estimated.errors is not None
-    reliable = bool(np.all(estimated.errors <= NONSENSE))  # False for NaN
-    return (estimated, True) if reliable else (learnt, False)
+        if np.all(np.asarray(estimated.errors) <= NONSENSE):  # False for NaN
+            return estimated, True
+    return learnt, False
 
 
 @dataclass(frozen=True, eq=False)

@@ -144,8 +144,8 @@ class ClickTraining:
         clicks = Clicks.read(path, data, self.clicks.propensities, self.tell)
         self.validation.append(clicks)
         if learnt:
-            return clicks.log.training_set(clicks.data, clicks.propensities, self.prior)
+            return clicks.log.training_set(data, clicks.propensities, self.prior)
         try:
-            return clicks.judged(clicks.data)
+            return clicks.judged(data)
         except DataError as error:
             raise InputError(f"{clicks.name}: {error}") from None
