@@ -152,12 +152,12 @@ def _sum_tables(
             f"{count_of(lacking, 'row')} of {n_rows:,} in the log show documents that the table"
             f" lacks, and are left out; first: {first}"
         )
-    rows, ranks, impressions, clicks = map(np.asarray, pa.concat_tables(waiting).columns)
+    rows, ranks, n_shown, n_clicks = map(np.asarray, pa.concat_tables(waiting).columns)
     if keys:
         n_documents = len(index)
     elif n_documents is None:
         n_documents = int(rows.max(initial=0))
-    return ClickLog(rows - 1, ranks, impressions, clicks, n_documents)
+    return ClickLog(rows - 1, ranks, n_shown, n_clicks, n_documents)
 
 
 def _summed(table: Any) -> Any:
