@@ -148,7 +148,10 @@ class _Moved:
         # Number the remaining positions and documents from 0.
         at_positions, number = np.unique(log.positions[entries] - 1, return_inverse=True)
         row, document = np.unique(log.rows[entries], return_inverse=True)
-        counts = np.array([log.impressions, log.clicks], np.float64)[:, entries]
+        counts = (
+            log.impressions[entries].astype(np.float64),
+            log.clicks[entries].astype(np.float64),
+        )
         return cls(at_positions, row, document, number, *counts)
 
     @property
