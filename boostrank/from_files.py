@@ -439,7 +439,7 @@ class _LocalTraining:
             clicks = Clicks.read(files.train[0], train_set, files.propensities, say)
             prior = PRIOR if files.click_prior is None else files.click_prior
             clicked = ClickTraining(clicks, prior, say)
-            train_set = clicked.train_set
+            train_set = clicks.log.training_set(train_set, clicks.propensities, prior)
         names = train_set.constant_features()
         if names:
             count = f"{len(names)} of {train_set.n_features} features are constant"

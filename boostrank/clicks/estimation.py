@@ -61,8 +61,7 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     """
     moved = _Moved.select(log, np.ones(log.depth, bool))
     theta = moved.fit()
-    examination = np.full(log.depth, np.nan)
-    errors = np.full(log.depth, np.nan)
+    examination, errors = np.full((2, log.depth), np.nan)
     examination[moved.connected] = np.exp(theta)
     independent, clustered = map(np.diag, moved.covariances(theta, queries))
     pairs = np.unique(moved.clusters(queries)[moved.document] * theta.size + moved.at)
@@ -134,9 +133,8 @@ class _Moved:
             kept = (impressions >= 2) & (clicked > 0)
             left = entries[kept[rows]]
             # Drop positions that no chain of documents ties to position 1.
-            document = np.unique(log.rows[left], return_inverse=True)[1]
             at = log.positions[left] - 1
-            tied = _tied_to_first(document, at, log.clicks[left], allowed.size)
+            tied = _tied_to_first(log.rows[left], at, log.clicks[left], allowed.size)
             left = left[tied[at]]
             if left.size == entries.size:
                 break
@@ -166,7 +164,7 @@ class _Moved:
         single documents.
         """
         cluster = self.row if queries is None else queries.of_rows()[self.row]
-        return np.asarray(np.unique(cluster, return_inverse=True)[1], np.int64)
+        return np.unique(cluster, return_inverse=True)[1]
 
     def _shares(self, theta: Float64Array) -> Float64Array:
         """Return the probability that a click on the document falls at the position, float64[m]."""
@@ -175,7 +173,7 @@ class _Moved:
 
     def _residuals(self, theta: Float64Array) -> Float64Array:
         """Return the clicks minus the expected clicks, float64[m]."""
-        return np.asarray(self.clicks - self.totals[self.document] * self._shares(theta))
+        return self.clicks - self.totals[self.document] * self._shares(theta)
 
     def likelihood(self, theta: Float64Array) -> float:
         """Return the log-likelihood in nats, up to a constant, where theta is log e of the known

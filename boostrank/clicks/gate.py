@@ -8,17 +8,18 @@ chance otherwise.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from boostrank.clicks.estimation import NONSENSE, estimate_propensities
-from boostrank.clicks.log import ClickLog, Propensities, with_labels
+from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, paired_difference
-from boostrank.core.types import Array, BoolArray, Int64Array
+from boostrank.core.types import BoolArray, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metrics import Conventions, Metric
 
@@ -64,7 +65,6 @@ def with_click_gains(
     """Label all documents with clicks over exposure, or 0 if they were never shown, to evaluate
     rankers.
     """
-    log.check_of(data)
     log = log.up_to(propensities)
     if not moved_share(log) > 0.0:
         raise DataError(
@@ -72,10 +72,7 @@ def with_click_gains(
             " never vary is no better than chance. Log lists that vary a little, or compare on"
             " judgements"
         )
-    gains = np.nan_to_num(log.gains(propensities, 0.0), nan=0.0)
-    return with_labels(
-        data, data.in_row_order(gains), {"propensities": propensities.to_dict(), "prior": 0.0}
-    )
+    return log.label(data, propensities, 0.0)
 
 
 def judging_propensities(
@@ -86,13 +83,11 @@ def judging_propensities(
 
     They are preferred, because propensities used in training favour the ranker trained with them.
     """
-    try:
+    with suppress(DataError):
         estimated = estimate_propensities(log, queries)
-    except DataError:
-        return learnt, False
-    assert estimated.errors is not None
-    reliable = bool(np.all(estimated.errors <= NONSENSE))  # False for NaN
-    return (estimated, True) if reliable else (learnt, False)
+        if np.all(np.asarray(estimated.errors) <= NONSENSE):  # False for NaN
+            return estimated, True
+    return learnt, False
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +119,7 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
     """
     metric = Metric.parse(f"dcg@{k}")
     rules = Conventions(gain="linear")
-    columns: list[tuple[Array, ...]] = []
+    columns = []
     for part in parts:
         data = part.data
         log = part.log.up_to(part.propensities)
@@ -140,8 +135,8 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
     old, new, weights, ever_shown, moved = map(np.concatenate, zip(*columns, strict=True))
     difference = paired_difference(new, old, weights=weights, seed=seed)
     counted = ~np.isnan(old)
-    before = float(np.average(old[counted], weights=weights[counted]))
-    after = float(np.average(new[counted], weights=weights[counted]))
+    means = np.average([old[counted], new[counted]], axis=1, weights=weights[counted])
+    before, after = means.tolist()
     return ClickGate(k, before, after, difference, float(ever_shown.mean()), float(moved.mean()))
 
 
@@ -161,9 +156,9 @@ def moved_share(log: ClickLog) -> float:
 
 def shown_at_the_top(data: RankingDataset, log: ClickLog, scores: ArrayLike, k: int) -> BoolArray:
     """Mark which documents in the top k of each query were ever shown, bool[m]."""
-    return np.asarray(data.in_row_order(log.shown)[data.queries.ranks(scores) <= k])
+    return data.in_row_order(log.shown)[data.queries.ranks(scores) <= k]
 
 
 def _clicked_moved(log: ClickLog) -> BoolArray:
     several = np.bincount(log.rows, minlength=log.n_documents) > 1
-    return np.asarray(several[log.total_clicks() > 0])
+    return several[log.total_clicks() > 0]

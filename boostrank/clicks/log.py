@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -27,6 +27,7 @@ from boostrank.core.files import AnyPath, read_text, replacing, write_atomically
 from boostrank.core.queries import PlacesOf
 from boostrank.core.types import BoolArray, Float64Array, Int64Array, first_true
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import View
 from boostrank.files.tables import whole_numbers
 from boostrank.records import PropensityRecord, as_record, from_json, jsonable
 
@@ -37,6 +38,7 @@ PRIOR = 1.0
 MAX_POSITION = 10_000
 MAX_ROWS = 2**40
 _MOST = 10**12  # impressions per entry, so that sums over all entries do not overflow
+_FIELDS = ("rows", "positions", "impressions", "clicks")
 COLUMNS = ("row", "position", "impressions", "clicks")
 """The columns of a click log file. `row` is the number of a document in the data, starting at 1, in
 file order.
@@ -62,14 +64,14 @@ class Propensities:
     """
 
     examination: Float64Array
-    false_clicks: Float64Array = field(default_factory=lambda: np.zeros(0))
+    false_clicks: Float64Array = ()  # type: ignore[assignment]
     errors: Float64Array | None = None
     method: str = "given"
     moved: int = 0
 
     def __post_init__(self) -> None:
-        e = np.array(self.examination, np.float64).reshape(-1)
-        false = np.array(self.false_clicks, np.float64).reshape(-1)
+        e = np.array(self.examination, np.float64).ravel()
+        false = np.array(self.false_clicks, np.float64).ravel()
         false = false if false.size else np.zeros(e.size)
         # Check the propensities; NaN marks a position without an estimate.
         if not 1 <= e.size <= MAX_POSITION:
@@ -88,7 +90,7 @@ class Propensities:
         object.__setattr__(self, "examination", e)
         object.__setattr__(self, "false_clicks", false)
         if self.errors is not None:
-            errors = np.array(self.errors, np.float64).reshape(-1)
+            errors = np.array(self.errors, np.float64).ravel()
             if errors.shape != e.shape:
                 raise ParameterError(
                     f"there are {errors.size} standard errors for {e.size} propensities"
@@ -118,9 +120,9 @@ class Propensities:
     def from_dict(cls, content: Any) -> Propensities:
         """Create propensities from the result of `to_dict`."""
         record: Any = as_record(PropensityRecord, content)
-        false = record.false_clicks or np.zeros(0)
+        false_clicks: Any = record.false_clicks or ()
         errors = record.errors or None
-        return cls(record.examination, false, errors, record.method, record.moved)
+        return cls(record.examination, false_clicks, errors, record.method, record.moved)
 
     @classmethod
     def read(cls, path: AnyPath) -> Propensities:
@@ -161,7 +163,7 @@ def checked_counts(
 
     The position may be missing in a row without impressions, and becomes 1.
     """
-    position, impressions_name, clicked = names[:3]
+    position, impressions_name, clicked = names
     impressions = whole_numbers(number(impressions_name), impressions_name, 0, _MOST, True, refuse)
     clicks = whole_numbers(number(clicked), clicked, 0, _MOST, True, refuse)
     positions = whole_numbers(number(position), position, 1, MAX_POSITION, impressions > 0, refuse)
@@ -221,12 +223,11 @@ class ClickLog:
         for count in counts:
             columns.append(np.zeros(keys.size, np.int64))
             np.add.at(columns[-1], number, count[entries])
-        names = ("rows", "positions", "impressions", "clicks")
-        for name, column in zip(names, columns, strict=True):
+        for name, column in zip(_FIELDS, columns, strict=True):
             object.__setattr__(self, name, column)
 
-    def _columns(self) -> tuple[Int64Array, ...]:
-        return self.rows, self.positions, self.impressions, self.clicks
+    def _columns(self) -> list[Int64Array]:
+        return [getattr(self, name) for name in _FIELDS]
 
     def __repr__(self) -> str:
         impressions = int(self.impressions.sum())
@@ -292,10 +293,14 @@ class ClickLog:
             log.shown, np.maximum(clicks, 0.0) / np.where(log.shown, exposure, 1.0), np.nan
         )
 
-    def up_to(self, propensities: Propensities) -> ClickLog:
-        """Select the entries at positions with a propensity, and warn about the others."""
-        has_propensity = np.append(np.isfinite(propensities.examination), False)
-        kept = has_propensity[np.minimum(self.positions - 1, has_propensity.size - 1)]
+    def up_to(self, propensities: Propensities | None) -> ClickLog:
+        """Select the entries at positions with a propensity, and warn about the others. None
+        selects all entries.
+        """
+        if propensities is None:
+            return self
+        has_propensity = np.flatnonzero(np.isfinite(propensities.examination))
+        kept = np.isin(self.positions - 1, has_propensity)
         if kept.all():
             return self
         lost = int(self.impressions[~kept].sum())
@@ -308,11 +313,7 @@ class ClickLog:
 
     def where(self, kept: BoolArray) -> ClickLog:
         """Select entries by a mask, bool[m]."""
-        impressions = self.impressions[kept]
-        clicks = self.clicks[kept]
-        return ClickLog(
-            self.rows[kept], self.positions[kept], impressions, clicks, self.n_documents
-        )
+        return replace(self, **{name: getattr(self, name)[kept] for name in _FIELDS})
 
     def renumbered(self, rows: Int64Array | None) -> ClickLog:
         """Return the log with row i renumbered to rows[i], int64[N], or unchanged if `rows` is
@@ -337,27 +338,32 @@ class ClickLog:
         Raises:
             DataError: the log has another number of documents, or no clicks.
         """
-        self.check_of(data)
-        log = self
-        gains = self.total_clicks().astype(np.float64)
-        how: dict[str, Any] = {"propensities": None}
-        if propensities is not None:
-            log = self.up_to(propensities)
-            gains = log.gains(propensities, prior)
-            how = {"propensities": propensities.to_dict(), "prior": prior}
-        gains, has_impressions = data.in_row_order(gains), data.in_row_order(log.shown)
-        if not np.any(gains[has_impressions] > 0.0):
+        log = self.up_to(propensities)
+        labelled = log.label(data, propensities, prior)
+        if not labelled.labels.any():
             raise DataError("the click log has no clicks to learn from")
-        rows = np.flatnonzero(has_impressions)
-        return some_documents(with_labels(data, np.where(has_impressions, gains, 0.0), how), rows)
+        return some_documents(labelled, np.flatnonzero(data.in_row_order(log.shown)))
 
-    def check_of(self, data: RankingDataset) -> None:
-        """Raise a DataError if the number of documents differs from that in the data."""
+    def label(
+        self, data: RankingDataset, propensities: Propensities | None, prior: float
+    ) -> RankingDataset:
+        """Replace the labels of all documents by their gains, or 0 if they were never shown; see
+        `training_set`.
+        """
         if data.n_documents != self.n_documents:
             raise DataError(
                 f"the click log has {self.n_documents:,} documents, but the data have"
                 f" {data.n_documents:,}"
             )
+        gains: Any = self.total_clicks()
+        how: dict[str, Any] = {"propensities": None}
+        if propensities is not None:
+            gains = np.where(self.shown, self.gains(propensities, prior), 0.0)
+            how = {"propensities": propensities.to_dict(), "prior": prior}
+        options = {**data.provenance.options, "clicks": how}
+        options.pop("gain", None)
+        provenance = replace(data.provenance, options=options)
+        return replace(data, labels=data.in_row_order(gains), provenance=provenance)
 
     def of_queries(
         self, data: RankingDataset, queries: ArrayLike
@@ -366,23 +372,14 @@ class ClickLog:
         chosen = np.asarray(queries, np.int64)
         rows = data.queries.take(chosen)[1]
         number = np.full(self.n_documents, -1, np.int64)
-        number[rows if data.input_rows is None else data.input_rows[rows]] = np.arange(rows.size)
+        number[rows] = np.arange(rows.size)
+        number = data.in_input_order(number)
         part = self.where(number[self.rows] >= 0)
         return data.take(chosen), replace(part, rows=number[part.rows], n_documents=rows.size)
 
     def _sum(self, values: ArrayLike) -> Float64Array:
         """Sum the values of entries by document, float64[N]."""
-        return np.asarray(
-            np.bincount(self.rows, np.asarray(values, np.float64), self.n_documents), np.float64
-        )
-
-
-def with_labels(data: RankingDataset, gains: Float64Array, how: dict[str, Any]) -> RankingDataset:
-    """Replace the labels by gains from clicks, and record `how` in the provenance."""
-    options = {key: value for key, value in data.provenance.options.items() if key != "gain"} | {
-        "clicks": how
-    }
-    return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
+        return np.asarray(np.bincount(self.rows, values, self.n_documents), np.float64)
 
 
 def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:
@@ -395,5 +392,5 @@ def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:
     ptr = np.cumsum([0, *sizes], dtype=np.int64)
     places = PlacesOf(data.queries.places, rows)
     index = replace(index, ptr=ptr, document_weights=weights, places=places)
-    features = data.features.take(rows) if data.on_disk else None
+    features = View(data.features, rows) if data.on_disk else None
     return replace(data.of_rows(index, rows, features), has_all_documents=False)

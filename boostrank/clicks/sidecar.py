@@ -6,7 +6,6 @@ import os
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -85,7 +84,19 @@ class Clicks:
                 f" {propensities!r}"
             )
         elif isinstance(propensities, str):
-            propensities, holds = _checked(propensities, log, queries_of(data), name, tell)
+            # Test the propensities of a file, which may lack the positions with clicks.
+            file, propensities = propensities, Propensities.read(propensities)
+            try:
+                check = check_propensities(log, propensities, queries_of(data))
+                holds = check.p >= 0.05
+            except InputError as error:
+                tell(f"{file}: these propensities cannot be checked with {name}: {error}")
+            if not holds:
+                tell(
+                    f"{file}: clicks contradict these propensities ({check.nats:.0f} nats, p"
+                    f" {check.p:.2g}): estimate them with `boostrank data propensities {name}`, or"
+                    " leave out --propensities"
+                )
         return cls(data, log, name, propensities, holds)
 
     def judged(self, data: RankingDataset) -> RankingDataset:
@@ -101,25 +112,6 @@ class Clicks:
             f"by clicks: {share:.0%} of the new top {top} was ever shown, and the rest counts as"
             f" not clicked; {moved_share(self.log):.0%} of the clicked documents moved"
         )
-
-
-def _checked(
-    path: str, log: ClickLog, queries: QueryIndex | None, name: str, tell: Tell
-) -> tuple[Propensities, bool]:
-    """Return the propensities in a file, and whether the clicks agree with them."""
-    propensities = Propensities.read(path)
-    try:
-        check = check_propensities(log, propensities, queries)
-    except InputError as error:
-        tell(f"{path}: these propensities cannot be checked with {name}: {error}")
-        return propensities, True
-    if check.p < 0.05:
-        tell(
-            f"{path}: clicks contradict these propensities ({check.nats:.0f} nats, p"
-            f" {check.p:.2g}): estimate them with `boostrank data propensities {name}`, or leave"
-            " out --propensities"
-        )
-    return propensities, check.p >= 0.05
 
 
 def queries_of(data: RankingDataset) -> QueryIndex | None:
@@ -142,11 +134,6 @@ class ClickTraining:
     tell: Tell
     validation: list[Clicks] = field(default_factory=list)
 
-    @cached_property
-    def train_set(self) -> RankingDataset:
-        """The documents that were shown, with their gains."""
-        return self.clicks.log.training_set(self.clicks.data, self.clicks.propensities, self.prior)
-
     def label(self, path: str, data: RankingDataset, learnt: bool) -> RankingDataset:
         """Label a validation file with clicks over exposure.
 
@@ -157,8 +144,8 @@ class ClickTraining:
         clicks = Clicks.read(path, data, self.clicks.propensities, self.tell)
         self.validation.append(clicks)
         if learnt:
-            return clicks.log.training_set(clicks.data, clicks.propensities, self.prior)
+            return clicks.log.training_set(data, clicks.propensities, self.prior)
         try:
-            return with_click_gains(clicks.data, clicks.log, clicks.propensities)
+            return clicks.judged(data)
         except DataError as error:
             raise InputError(f"{clicks.name}: {error}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import BoolArray, Float64Array
 
 UserModel = Literal["position", "cascade", "trust"]
-USERS: tuple[UserModel, ...] = ("position", "cascade", "trust")
+USERS = get_args(UserModel)
 _AT_ONCE = 1 << 20  # scores drawn at once
 _GOES_ON = 0.9
 """Probability that cascade users continue to the next document, which is halved after a click."""
@@ -43,10 +43,7 @@ class Users:
     def __post_init__(self) -> None:
         if self.model not in USERS:
             raise ParameterError(f"users={self.model!r} must be one of {', '.join(USERS)}")
-        if not 0.0 <= self.eta <= 10.0:
-            raise ParameterError(
-                f"eta={self.eta!r} is out of range; allowed: 0 (no position bias) to 10"
-            )
+        Propensities.power(self.eta)  # raises for a bad eta
         if not 0.0 <= self.noise < 1.0:
             raise ParameterError(
                 f"noise={self.noise!r} is out of range; allowed: a probability below 1"

@@ -40,7 +40,7 @@ def read_clicks(path: AnyPath, n_documents: int | None = None) -> ClickLog:
         FileFormatError: an entry is invalid (the message contains its line), or the file cannot be
             read.
     """
-    log = _counted([path], COLUMNS[1:], COLUMNS[0], n_documents)
+    log = _sum_tables([path], COLUMNS, n_documents)
     if n_documents is not None:
         return log
     file_rows, rows = np.unique(log.rows, return_inverse=True)
@@ -80,39 +80,38 @@ def count_clicks(
             repeated.
         InputError: `keys` are passed without `documents`.
     """
-    if keys and documents is None:
-        raise InputError(
-            f"the columns {', '.join(keys)} identify documents; pass the table with them as"
-            " documents"
-        )
-    index = _index_of(documents, keys) if keys and documents is not None else None
+    index = None
+    if keys:
+        if documents is None:
+            raise InputError(
+                f"the columns {', '.join(keys)} identify documents; pass the table with them as"
+                " documents"
+            )
+        index = _index_of(documents, keys)
     files = [file for path in sessions for file in matching(os.fspath(path))]
-    columns = position, impressions or "", clicked
-    log = _counted(files, columns, row, None, tuple(keys), index)
+    log = _sum_tables(files, (row, position, impressions or "", clicked), None, keys, index)
     if not log.rows.size:
         raise FileFormatError("no rows", file=str(files[0]))
     return log
 
 
-def _counted(
+def _sum_tables(
     paths: Sequence[AnyPath],
     columns: Sequence[str],
-    row: str,
     n_documents: int | None,
-    keys: tuple[str, ...] = (),
+    keys: Sequence[str] = (),
     index: Any = None,
 ) -> ClickLog:
     """Sum tables into a log.
 
     Args:
-        columns: position, impression and click columns. Without impressions, each row is one
-            impression.
-        row: column with document rows, starting at 1; ignored with `keys`, whose values are looked
-            up in `index`.
+        columns: document row (starting at 1), position, impression and click columns. Without
+            impressions, each row is one impression. With `keys`, their values are looked up in
+            `index` instead of the document row.
         n_documents: number of documents; None means the largest row.
     """
     pa = arrow()
-    position, impressions, clicked = columns
+    row, position, impressions, clicked = columns
     n_rows = lacking = 0
     first = ""
     numbers = [position, impressions, clicked] if impressions else [position]
@@ -131,7 +130,7 @@ def _counted(
             else:
                 rows = batch.whole_column(row, 1, n_documents or MAX_ROWS)
             if impressions:
-                counts = checked_counts(batch.number, columns, batch.refuse)
+                counts = checked_counts(batch.number, columns[1:], batch.refuse)
             else:
                 positions = batch.whole_column(position, 1, MAX_POSITION)
                 counts = positions, np.ones(len(batch), np.int64), batch.truth(clicked)
@@ -141,16 +140,24 @@ def _counted(
             # more than entries.
             if sum(map(len, waiting[1:])) > len(waiting[0]) + _MANY:
                 waiting = [_summed(pa.concat_tables(waiting))]
+    # Warn about impressions of documents that are not in the index, or refuse a log of such ones.
+    if lacking and lacking == n_rows:
+        document = _describe_key(index[0].as_py()) if len(index) else "no row"
+        raise DataError(
+            f"the table has none of the documents in the log: it has {document}; the log has"
+            f" {first}; write their names alike, or name other columns with --key"
+        )
     if lacking:
-        _say_lacking(lacking, n_rows, first, index)
-    rows, ranks, impressions, clicks = [
-        column.to_numpy() for column in pa.concat_tables(waiting).columns
-    ]
+        warn_user(
+            f"{count_of(lacking, 'row')} of {n_rows:,} in the log show documents that the table"
+            f" lacks, and are left out; first: {first}"
+        )
+    rows, ranks, n_shown, n_clicks = map(np.asarray, pa.concat_tables(waiting).columns)
     if keys:
         n_documents = len(index)
     elif n_documents is None:
         n_documents = int(rows.max(initial=0))
-    return ClickLog(rows - 1, ranks, impressions, clicks, n_documents)
+    return ClickLog(rows - 1, ranks, n_shown, n_clicks, n_documents)
 
 
 def _summed(table: Any) -> Any:
@@ -186,7 +193,7 @@ def _index_of(path: AnyPath, keys: Sequence[str]) -> Any:
     for file in matching(os.fspath(path)):
         own_keys = _keys_in(file, keys)
         parts += [_join_keys(batch, own_keys) for batch in batches(file, texts=own_keys)]
-    index = pa.chunked_array(parts or [pa.array([], pa.string())]).combine_chunks()
+    index = pa.chunked_array(parts, pa.string()).combine_chunks()
     counts = pc.value_counts(index)
     repeated = counts.filter(pc.greater(counts.field("counts"), 1))
     if len(repeated):
@@ -211,20 +218,6 @@ def _documents(batch: Batch, keys: Sequence[str], index: Any) -> tuple[Int64Arra
     if lacking is None:
         return rows, ""
     return rows, str(batch.refuse(lacking, _describe_key(texts[lacking].as_py())))
-
-
-def _say_lacking(lacking: int, rows: int, first: str, index: Any) -> None:
-    """Warn about impressions of documents that are not in the index, or raise an error if all
-    are.
-    """
-    if lacking == rows:
-        document = _describe_key(index[0].as_py()) if len(index) else "no row"
-        raise DataError(
-            f"the table has none of the documents in the log: it has {document}; the log has"
-            f" {first}; write their names alike, or name other columns with --key"
-        )
-    share = f"{count_of(lacking, 'row')} of {rows:,} in the log"
-    warn_user(f"{share} show documents that the table lacks, and are left out; first: {first}")
 
 
 def _describe_key(key: str | None) -> str:

@@ -26,12 +26,12 @@ from boostrank.checking.user_file import ObjectiveFile
 from boostrank.cluster.channel import Address, Call, Link, Mesh, connect
 from boostrank.core import errors
 from boostrank.core.machine import openmp_environment
-from boostrank.core.queries import QueryIndex, as_text
+from boostrank.core.queries import as_text
 from boostrank.core.text import list_names
 from boostrank.core.types import Array
 from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.feature_space import FeatureSpace
-from boostrank.data.rows import Stacked, joined_arrays
+from boostrank.data.rows import Stacked, join_queries
 from boostrank.engines import workers_of
 from boostrank.engines.base import LostContact
 from boostrank.files.assemble import read_files
@@ -386,16 +386,11 @@ def stacked(
         reading: the options with which the data sets were read.
     """
     indices = [data.queries for data in sets]
-    documents = [index.n_documents for index in indices]
-    weights = joined_arrays([index.weights for index in indices], list(map(len, indices)), 1.0)
-    of_documents = joined_arrays([index.document_weights for index in indices], documents, 1.0)
-    sizes = np.concatenate([np.zeros(1, np.int64), *(index.sizes for index in indices)])
-    ptr = np.cumsum(sizes)
     ids = joined_ids([index.qid for index in indices])
     return RankingDataset(
         Stacked(sets, space.n_features),
         np.concatenate([np.zeros(0), *(data.labels for data in sets)]),
-        QueryIndex(ptr, ids, weights, document_weights=of_documents),
+        join_queries(indices, ids),
         tuple(space.feature_names),
         Provenance((), space.index_base, reading),
         categories=space.categories,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import numpy as np
+from scipy import sparse
 
 from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.text import count_of
-from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, BoolArray, Float32Array, Int64Array
 from boostrank.records import jsonable
 
 EXACT = 2**24
@@ -51,7 +53,7 @@ def named_columns(columns: Any, names: Sequence[str]) -> list[str]:
 
     LightGBM accepts text such as "0,2" and "name:a,b". "auto", None and "" mean no columns.
     """
-    if columns is None or (isinstance(columns, str) and columns in ("auto", "")):
+    if columns is None or (isinstance(columns, str) and columns == "auto"):
         return []
     # Turn text or one number into a list.
     if isinstance(columns, str):
@@ -82,8 +84,9 @@ def named_columns(columns: Any, names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(selected))
 
 
-def check_codes(values: Float32Array | Float64Array, name: str) -> None:
-    """Check that the numbers of a column are category codes."""
+def check_codes(column: Any, name: str) -> None:
+    """Check that the numbers of a column, dense or sparse, are category codes."""
+    values = column.data if sparse.issparse(column) else column
     invalid = values[are_not_codes(values, _LARGEST_CODE)]
     if invalid.size:
         raise DataError(
@@ -93,7 +96,7 @@ def check_codes(values: Float32Array | Float64Array, name: str) -> None:
         )
 
 
-def are_not_codes(values: Float32Array | Float64Array, largest: float) -> BoolArray:
+def are_not_codes(values: Array, largest: float) -> BoolArray:
     """Mark the values that are neither NaN nor an integer from 0 to below `largest`."""
     return ~np.isnan(values) & ((values < 0) | (values >= largest) | (values != np.floor(values)))
 
@@ -101,21 +104,17 @@ def are_not_codes(values: Float32Array | Float64Array, largest: float) -> BoolAr
 class Coding:
     """The assignment of codes to the categories of one column while tables are read.
 
-    Categories that are not in `trained` are missing. If `trained` is None, codes follow the order
+    Categories that are not in `trained` are missing. If its values are None, codes follow the order
     of appearance.
     """
 
-    def __init__(
-        self, name: str, trained: Categories | None = None, *, ordered: bool = False
-    ) -> None:
+    def __init__(self, name: str, trained: Categories = Categories()) -> None:
         self.name = name
-        self._grows = trained is None
-        self._ordered = ordered if trained is None else trained.ordered
-        self._codes: dict[Any, int] = {
-            value: i for i, value in enumerate((trained and trained.values) or ())
-        }
+        self._grows = trained.values is None
+        self._ordered = trained.ordered
+        self._codes: dict[Any, int] = {value: i for i, value in enumerate(trained.values or ())}
         self._kind = _kind_of(next(iter(self._codes), None))
-        self._unseen: dict[Any, int] = {}
+        self._unseen = Counter[Any]()
 
     @property
     def categories(self) -> Categories:
@@ -153,7 +152,7 @@ class Coding:
             if code is not None:
                 code_of_value[i] = code
             elif value_counts[i]:
-                self._unseen[value] = self._unseen.get(value, 0) + int(value_counts[i])
+                self._unseen[value] += int(value_counts[i])
         if len(self._codes) > _LARGEST_CODE:
             raise DataError(
                 f"column {self.name!r} has more than {_LARGEST_CODE:,} categories; drop the column"
@@ -165,9 +164,9 @@ class Coding:
         most frequent one."""
         if not self._unseen:
             return
-        most_frequent = max(self._unseen, key=self._unseen.__getitem__)
+        most_frequent = self._unseen.most_common(1)[0][0]
         warn_user(
-            f"column {self.name!r} has {count_of(sum(self._unseen.values()), 'value')} of"
+            f"column {self.name!r} has {count_of(self._unseen.total(), 'value')} of"
             f" {count_of(len(self._unseen), 'category', 'categories')} that {whose} does not"
             f" contain, such as {most_frequent!r}; they are treated as missing"
         )
@@ -188,8 +187,8 @@ def say_no_codes(
             codes = f"codes of {whose}, which are integers from 0"
             if values is not None:
                 codes = (
-                    f"codes of the {len(values)} categories of {whose} ({_examples(values)}); pass"
-                    " names in a table"
+                    f"codes of the {len(values)} categories of {whose} ({list_examples(values)});"
+                    " pass names in a table"
                 )
             warn_user(
                 f"column {name!r} has {count_of(invalid.size, 'value')}, such as {invalid[0]:g},"
@@ -197,27 +196,25 @@ def say_no_codes(
             )
 
 
-def coding_of(
-    name: str, own_categories: Categories | None, new_categories: Categories | None, whose: str
-) -> Coding | None:
-    """Return the coding from a column's own to new categories, or None if their codes are equal or
-    unknown."""
-    if (
-        own_categories is None
-        or own_categories.values is None
-        or (new_categories is not None and new_categories.values == own_categories.values)
-    ):
-        return None
-    if new_categories is None or new_categories.values is None:
-        there = "numbers" if new_categories is None else "only codes without names; pass codes"
-        raise DataError(
-            f"column {name!r} contains categories ({_examples(own_categories.values)}), but there"
-            f" {whose} has {there}"
-        )
-    return Coding(name, new_categories)
+def misfit_error(
+    name: str, contents: str, trained: Categories | None, whose: str | None
+) -> DataError:
+    """Return the error about text or categories in a column of numbers, or of codes without names.
+
+    Args:
+        trained: the categories of the column in the training data.
+        whose: description of the training data; None for an error in them.
+    """
+    fault = f"column {name!r} contains {contents}"
+    if whose is None:
+        remedy = "list it in categorical_feature, convert it to numbers, or drop it"
+        return DataError(f"{fault}; {remedy}")
+    there = "numbers there" if trained is None else "only codes without names there; pass codes"
+    return DataError(f"{fault}, but {whose} has {there}")
 
 
-def _examples(values: Sequence[Any]) -> str:
+def list_examples(values: Sequence[Any]) -> str:
+    """Return the first three values as text."""
     return ", ".join(map(repr, values[:3])) + ", ..." * (len(values) > 3)
 
 
@@ -252,14 +249,13 @@ def is_coarse(values: Array) -> bool:
     finite = values[np.isfinite(values)]
     with np.errstate(over="ignore"):
         return bool(
-            np.any(finite != finite.astype(np.float32).astype(np.float64))
-            and np.all(finite == np.floor(finite))
+            np.any(finite != finite.astype(np.float32)) and np.all(finite == np.floor(finite))
         )
 
 
 def coarse_words(names: Iterable[str]) -> str:
     """Return the warning about columns with integers that are rounded in float32."""
     return (
-        f"{_examples(list(names))}: integers above {EXACT:,} are rounded to float32 (drop the "
+        f"{list_examples(list(names))}: integers above {EXACT:,} are rounded to float32 (drop the "
         "column if it is an id; subtract an offset if it is a time)"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from typing import Any, ParamSpec, TypeVar
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from boostrank.core.conventions import LABEL, GainExpression
-from boostrank.core.errors import DataError
+from boostrank.core.errors import DataError, warn_user
 from boostrank.core.queries import PlacesOf, QueryIndex, ids_of_rows, query_numbers
 from boostrank.core.text import UNFIT_WORDS, first_unfit
 from boostrank.core.types import (
@@ -33,23 +33,29 @@ from boostrank.data.arrays import (
     queries_given,
     queries_of_sizes,
     query_values,
-    read_columns,
-    read_frame,
     read_rows,
-    with_gain,
+    unknown_column,
     with_weights,
     without_mask,
 )
-from boostrank.data.categories import Categories, coding_of, say_no_codes, to_record
+from boostrank.data.categories import (
+    Categories,
+    Coding,
+    list_examples,
+    misfit_error,
+    say_no_codes,
+    to_record,
+)
 from boostrank.data.engine_data import content_of
 from boostrank.data.feature_space import NUMBERED, FeatureSpace, space_of, unnamed
 from boostrank.data.roles import DEFAULTS
 from boostrank.data.rows import (
-    Rows,
+    DenseRows,
     constant_columns,
     fingerprint,
     is_on_disk,
     is_sparse,
+    join_queries,
     joined_arrays,
     joined_rows,
     missing_columns,
@@ -58,6 +64,7 @@ from boostrank.records import DataRecord
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_ROWS_AT_A_TIME = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -238,8 +245,13 @@ class RankingDataset:
             queries = replace(queries, document_weights=read_column(weights, "document weights"))
         if k is not None:
             values = read_column(without_mask(k, "entry in cut-offs"), "cut-offs")
-            cutoffs: Any = query_values(values, queries, "cut-offs")
-            queries = replace(queries, k=cutoffs)
+            cutoffs, uneven_row = query_values(values, queries, "cut-offs")
+            if uneven_row is not None:
+                qid = queries.qid[queries.of_row(uneven_row)]
+                raise DataError(
+                    f"the rows of query {qid} have different cut-offs; they must be equal"
+                )
+            queries = replace(queries, k=cutoffs)  # type: ignore[arg-type]
         return cls(features, labels, queries, names, input_rows=row_order, categories=categories)
 
     @classmethod
@@ -277,28 +289,38 @@ class RankingDataset:
         """
         from boostrank.data import frames
 
-        table = frames.as_table(frame, qid)
+        table = frames.as_frame(frames.with_query_level(frame, qid), whole=True)
+        if table is None:
+            raise DataError(
+                f"{type(frame).__name__} is not a data frame; use from_arrays for arrays"
+            )
         space = space_of(like)
         # Columns that are named as features are no index of a pandas frame.
         named_columns = categorical_feature if isinstance(categorical_feature, list | tuple) else ()
         feature_names: Sequence[str] = [name for name in named_columns if isinstance(name, str)]
         if space is not None:
             feature_names = space.feature_names
-        dropped = [drop] if isinstance(drop, str) else drop
         roles = {"label": label, "qid": qid, "weight": weight, "id": id}
-        X, columns = read_frame(table, roles, dropped, feature_names)
-        features: dict[str, Any] = {"feature_names": frames.names_of(X)}
-        features["categorical_feature"] = categorical_feature
+        X, columns = frames.read_frame(table, roles, drop, feature_names)
+        names = frames.names_of(X)
         if space is not None:
-            X = frames.read_like(X, space.feature_names, space.categories)
-            features = {"feature_names": space.feature_names, "copy": False}
+            ignored_names = sorted({*names} - {*space.feature_names})
+            if ignored_names:
+                warn_user(
+                    f"columns that the training data lacks are ignored:"
+                    f" {', '.join(ignored_names[:9])}"
+                )
+            names, categorical_feature = space.feature_names, None
+            X, _ = frames.read_table(X, names, trained_categories=space.categories)
         data = cls.from_arrays(
             X,
             columns["label"],
             qid=columns["qid"],
             weight=columns.get("weight"),
+            feature_names=names,
             sort=sort,
-            **features,
+            categorical_feature=categorical_feature,
+            copy=False,
         )
         if space is not None:
             data = replace(data, categories=space.categories)
@@ -306,10 +328,16 @@ class RankingDataset:
             data = replace(data, document_names=data.in_row_order(columns["id"]))
         if gain is None:
             return data
+        # Read the columns of the gain that are no features.
+        gain_columns = {}
         others = {*GainExpression.parse(gain).columns} - {LABEL, *data.feature_names}
-        gain_columns = read_columns(table, sorted(others)).items()
-        gain_values = {name: data.in_row_order(column) for name, column in gain_columns}
-        return with_gain(data, gain, gain_values)
+        for name in sorted(others & {*frames.names_of(table)}):
+            try:
+                values = as_numbers(frames.values_of(table, name), "values")
+            except DataError:
+                raise DataError(f"column {name!r} in the gain is not numeric") from None
+            gain_columns[name] = data.in_row_order(values)
+        return data.with_gain(gain, gain_columns)
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
@@ -397,10 +425,7 @@ class RankingDataset:
         exist."""
         if len(names) >= self.n_features or not set(names) <= set(self.feature_names):
             return self
-        return self._columns(
-            names,
-            {name: categories for name, categories in self.categories.items() if name in names},
-        )
+        return self._columns(names)
 
     def like(self, train_set: RankingDataset) -> RankingDataset:
         """Return the same rows with the features of a training set, in the same order and with the
@@ -423,7 +448,7 @@ class RankingDataset:
         own_names = set(self.feature_names)
         missing = [name for name in names if name not in own_names]
         if not missing:
-            return self._columns(names, self.categories)
+            return self._columns(names)
         if all(map(NUMBERED.fullmatch, names)) or all(map(NUMBERED.fullmatch, self.feature_names)):
             return self
         raise DataError(
@@ -431,10 +456,9 @@ class RankingDataset:
             f" missing){unnamed(missing)}"
         )
 
-    def _columns(
-        self, names: Sequence[str], categories: Mapping[str, Categories]
-    ) -> RankingDataset:
+    def _columns(self, names: Sequence[str]) -> RankingDataset:
         places = {name: i for i, name in enumerate(self.feature_names)}
+        categories = {name: self.categories[name] for name in names if name in self.categories}
         order = [places[name] for name in names]
         features = self.features.in_order(order) if self.on_disk else self.features[:, order]
         if isinstance(features, np.ndarray):
@@ -451,29 +475,33 @@ class RankingDataset:
                 if self.categories.get(name, Categories()).values is None
             }
             say_no_codes(self.features, self.feature_names, unnamed_categories, whose)
-        # Find the columns whose codes differ; without one, the features stay shared.
-        codings = {}
-        for i, name in enumerate(self.feature_names):
-            coding = coding_of(name, self.categories.get(name), categories.get(name), whose)
-            if coding is not None:
-                codings[i] = coding
-        if not codings:
-            return self if self.categories == categories else replace(self, categories=categories)
-        if not isinstance(self.features, np.ndarray):
-            raise DataError(
-                f"column {self.feature_names[next(iter(codings))]!r} has other category codes than"
-                f" {whose}, and its rows are not in memory: pass the training data as like when"
-                " reading them"
-            )
-        # Translate the codes in a copy, where NaN stays missing.
-        features = self.features.copy()
-        for i, coding in codings.items():
-            positions = np.where(np.isnan(features[:, i]), -1, features[:, i]).astype(np.int64)
-            features[:, i] = coding.codes(positions, self.categories[coding.name].values or ())
+        # Translate the columns whose codes differ, in a copy; without one, the features are shared.
+        features = self.features
+        for name, old_categories in self.categories.items():
+            values, new_categories = old_categories.values, categories.get(name)
+            if values is None or (new_categories is not None and new_categories.values == values):
+                continue
+            if new_categories is None or new_categories.values is None:
+                contents = f"categories ({list_examples(values)})"
+                raise misfit_error(name, contents, new_categories, whose)
+            if not isinstance(features, np.ndarray):
+                raise DataError(
+                    f"column {name!r} has other category codes than {whose}, and its rows are not"
+                    " in memory: pass the training data as like when reading them"
+                )
+            if features is self.features:
+                features = features.copy()
+            column = features[:, self.feature_names.index(name)]
+            coding = Coding(name, new_categories)
+            column[:] = coding.codes(np.nan_to_num(column, nan=-1).astype(np.int64), values)
             coding.warn(whose)
+        if features is self.features and categories == self.categories:
+            return self
         return replace(self, features=features, categories=categories)
 
-    def with_gain(self, gain: str) -> RankingDataset:
+    def with_gain(
+        self, gain: str, columns: Mapping[str, Float64Array] | None = None
+    ) -> RankingDataset:
         """Return the same rows with the values of an expression as labels, like the training option
         `gain`.
 
@@ -481,12 +509,74 @@ class RankingDataset:
             gain: expression over `label` and features, such as "0.7*label + 0.3*log1p(margin)"; see
                 `core.conventions`. The new labels are used with the gain "linear". Columns that are
                 not features are only available to the argument `gain` of `read` and `from_frame`.
+            columns: float64[N] by name, the columns that are not features.
 
         Raises:
             ParameterError: the expression is invalid.
             DataError: a column does not exist, or the value in a row is negative or not finite.
         """
-        return with_gain(self, gain)
+        # Refuse a second gain, except the same.
+        expression = GainExpression.parse(gain)
+        if self.gain == expression.text:
+            return self
+        if self.gain is not None:
+            raise DataError(
+                f"the labels already are the gain {self.gain!r}; read the data without a gain or"
+                f" with {gain!r}"
+            )
+        # Evaluate a block of rows at a time, to bound the memory for dense features.
+        others = {LABEL: self.labels, **(columns or {})}
+        features = self._find_features(expression, others)
+        dense_rows = DenseRows(self, np.array([*features.values()], np.int64))
+        gains = np.empty(self.n_documents)
+        for start in range(0, self.n_documents, _ROWS_AT_A_TIME):
+            rows = slice(start, start + _ROWS_AT_A_TIME)
+            values = {name: column[rows] for name, column in others.items()}
+            if features:
+                values |= zip(features, dense_rows[rows].T, strict=True)
+            gains[rows] = expression.evaluate(values)
+            invalid_row = first_true(~(np.isfinite(gains[rows]) & (gains[rows] >= 0.0)))
+            if invalid_row is None:
+                continue
+            # Name the values in the row, and a remedy for missing and negative ones.
+            row = start + invalid_row
+            row_values = {name: float(values[name][invalid_row]) for name in expression.columns}
+            listed = ", ".join(f"{name}={value:g}" for name, value in row_values.items())
+            missing = [name for name, value in row_values.items() if np.isnan(value)]
+            remedy = "gains must be finite and at least 0"
+            if missing:
+                remedy += f"; where(isnan({missing[0]}), 0, {missing[0]}) replaces missing values"
+            elif gains[row] < 0.0:
+                remedy += "; limit them with max(..., 0) or clip"
+            raise self.queries.row_error(
+                row, f"gain {expression.text!r} is {gains[row]:g} ({listed}): {remedy}"
+            )
+        # Record the expression, from which other data get the same gain.
+        options = {**self.provenance.options, "gain": expression.text}
+        provenance = replace(self.provenance, options=options)
+        return replace(self, labels=gains, provenance=provenance)
+
+    def _find_features(self, expression: GainExpression, others: Collection[str]) -> dict[str, int]:
+        """Return the column number of each feature in an expression. `f12` also means feature
+        number 12 in libsvm text."""
+        columns = {}
+        names = {name: i for i, name in enumerate(self.feature_names)}
+        index_base = self.provenance.index_base
+        for name in expression.columns:
+            if name in others:
+                continue
+            column = names.get(name, -1)
+            if column < 0 and index_base is not None and NUMBERED.fullmatch(name):
+                column = int(name[1:]) - index_base
+            if not 0 <= column < self.n_features:
+                raise DataError(unknown_column(name, expression, [*names, *others]))
+            if self.feature_names[column] in self.categories:
+                raise DataError(
+                    f"gain {expression.text!r}: {name!r} is categorical, so its codes are not"
+                    " quantities"
+                )
+            columns[name] = column
+        return columns
 
     @property
     def gain(self) -> str | None:
@@ -520,18 +610,7 @@ class RankingDataset:
         names = np.concatenate([queries.qid.astype(object), other_queries.qid.astype(object)])
         if len(set(names.tolist())) < names.size:
             names = np.arange(names.size)
-        n_queries = len(queries), len(other_queries)
         n_rows = self.n_documents, other.n_documents
-        joined_queries = QueryIndex(
-            np.concatenate([queries.ptr, queries.ptr[-1] + other_queries.ptr[1:]]),
-            names,
-            joined_arrays([queries.weights, other_queries.weights], n_queries, 1.0),
-            k=joined_arrays([queries.k, other_queries.k], n_queries, 0),
-            document_weights=joined_arrays(
-                [queries.document_weights, other_queries.document_weights], n_rows, 1.0
-            ),
-            words=joined_arrays([queries.words, other_queries.words], n_queries, ""),
-        )
         # The result is as sparse as this data set.
         other_features = other.features
         if other.is_sparse and not self.is_sparse:
@@ -541,7 +620,7 @@ class RankingDataset:
             self,
             features=joined_rows([self.features, other_features]),
             labels=np.concatenate([self.labels, other.labels]),
-            queries=joined_queries,
+            queries=join_queries([queries, other_queries], names),
             provenance=replace(self.provenance, files=files),
             document_names=joined_arrays([self.document_names, other.document_names], n_rows, ""),
             input_rows=None,
@@ -620,7 +699,7 @@ class RankingDataset:
             "features": self.n_features,
             "feature_names": list(self.feature_names),
             "fingerprint": self.fingerprint,
-            "missing": [self.feature_names[i] for i in missing_columns(self.features).tolist()],
+            "missing": [self.feature_names[i] for i in missing_columns(self.features)],
         }
         if self.categories:
             record["categories"] = to_record(self.categories)
@@ -656,12 +735,7 @@ class RankingDataset:
     def fingerprint(self) -> str:
         """A hash of the features, labels and query boundaries, which depends only on values and
         their order."""
-        rows = self.features
-        labels = self.labels
-        ptr = self.queries.ptr
-        if isinstance(rows, Rows):
-            return rows.fingerprint(labels, ptr)
-        return fingerprint(rows, labels, ptr)
+        return fingerprint(self.features, self.labels, self.queries.ptr)
 
 
 def _hash_numbers(values: Array | None) -> str | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,14 +10,12 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.types import Array
 
 _LIGHTGBM, _XGBOOST = "lightgbm.basic.Dataset", "xgboost.core.DMatrix"
-_NO_LABELS = "has no labels"
 _TO_TRAIN = (
     '; to train on the lgb.Dataset, use lgb.train({"objective": boostrank.ShfSdcg()}, dataset)'
 )
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(NamedTuple):
     """The rows and queries of an engine's data set.
 
     Args:
@@ -59,22 +56,43 @@ def content_of(data: Any, what: str, *, labelled: bool = True) -> Content:
         ParameterError: the object is of another type, lacks rows or labels, or has what a
             `RankingDataset` cannot hold.
     """
-    # Refuse other objects, and data sets without rows or labels.
+    # Refuse other objects, and data sets that cannot be converted.
+    remedy = ""
     if is_lightgbms(data):
         kind = "lgb.Dataset"
-        faults = _faults_of_lightgbm(data)
+        raw = data.data
+        if labelled:
+            remedy = _TO_TRAIN
+        faults = {
+            "is a subset of another data set": getattr(data, "used_indices", None) is not None,
+            "has discarded its raw data (create it with free_raw_data=False)": raw is None,
+            f"holds a {type(raw).__name__}, which only LightGBM reads": not hasattr(raw, "shape"),
+            "has an init_score, which LightGBM does not add to predictions": (
+                data.init_score is not None
+            ),
+            "has positions, for LightGBM's own lambdarank (docs/guide/clicks.md trains by"
+            " clicks)": (getattr(data, "position", None) is not None),
+            "has no labels": labelled and data.label is None,
+        }
     elif is_engines(data):
         kind = "xgb.DMatrix"
-        faults = _faults_of_xgboost(data)
+        faults = {
+            "holds bins of values (a QuantileDMatrix)": "Quantile" in type(data).__name__,
+            "has categories, whose names it does not keep": "c" in (data.feature_types or ()),
+            "has a base_margin, which boostrank does not add to predictions": (
+                data.get_base_margin().size > 0
+            ),
+            "has feature_weights": data.get_float_info("feature_weights").size > 0,
+            "has no labels": labelled and not data.get_label().size,
+        }
     else:
         raise ParameterError(
             f"{what}=<{type(data).__name__}>: expected a RankingDataset, lgb.Dataset or"
             " xgb.DMatrix; RankingDataset.from_arrays(X, y, group=sizes) or from_frame(frame,"
             " label=..., qid=...) creates one"
         )
-    for fault, holds in faults.items():
-        if holds and (labelled or fault != _NO_LABELS):
-            remedy = _TO_TRAIN if labelled and is_lightgbms(data) else ""
+    for fault, applies in faults.items():
+        if applies:
             raise ParameterError(f"the {kind} {fault}: pass a RankingDataset as {what}{remedy}")
     # LightGBM keeps the user's own rows.
     if is_lightgbms(data):
@@ -93,33 +111,3 @@ def content_of(data: Any, what: str, *, labelled: bool = True) -> Content:
 
 def _classes(data: Any) -> set[str]:
     return {f"{base.__module__}.{base.__name__}" for base in type(data).__mro__}
-
-
-def _faults_of_lightgbm(data: Any) -> dict[str, bool]:
-    """Return what keeps a `lightgbm.Dataset` from being converted, and whether it applies."""
-    raw = data.data
-    return {
-        "is a subset of another data set": getattr(data, "used_indices", None) is not None,
-        "has discarded its raw data (create it with free_raw_data=False)": raw is None,
-        f"holds a {type(raw).__name__}, which only LightGBM reads": not hasattr(raw, "shape"),
-        "has an init_score, which LightGBM does not add to predictions": (
-            data.init_score is not None
-        ),
-        "has positions, for LightGBM's own lambdarank (docs/guide/clicks.md trains by clicks)": (
-            getattr(data, "position", None) is not None
-        ),
-        _NO_LABELS: data.label is None,
-    }
-
-
-def _faults_of_xgboost(data: Any) -> dict[str, bool]:
-    """Return what keeps an `xgboost.DMatrix` from being converted, and whether it applies."""
-    return {
-        "holds bins of values (a QuantileDMatrix)": "Quantile" in type(data).__name__,
-        "has categories, whose names it does not keep": "c" in (data.feature_types or ()),
-        "has a base_margin, which boostrank does not add to predictions": (
-            data.get_base_margin().size > 0
-        ),
-        "has feature_weights": data.get_float_info("feature_weights").size > 0,
-        _NO_LABELS: not data.get_label().size,
-    }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from boostrank.core.errors import ParameterError
+from boostrank.core.text import list_names
 
 NUMBERED = re.compile(r"f\d+")
 """Generated feature names."""
@@ -74,5 +75,4 @@ def unnamed(missing: Sequence[str]) -> str:
 
 def quoted(names: Sequence[str], most: int = 5) -> str:
     """Return the first few names, quoted and joined."""
-    listed = ", ".join(repr(name) for name in names[:most])
-    return listed + (f" and {len(names) - most:,} more" if len(names) > most else "")
+    return list_names(list(map(repr, names)), most)

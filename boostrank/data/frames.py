@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -33,8 +33,15 @@ from boostrank.data.categories import (
     check_codes,
     coarse_words,
     is_coarse,
+    misfit_error,
 )
-from boostrank.data.roles import DEFAULTS, index_columns, is_among, usual_column
+from boostrank.data.roles import (
+    DEFAULTS,
+    index_columns,
+    is_among,
+    say_role_columns,
+    usual_column,
+)
 
 _VALUES_AT_A_TIME = 1 << 21  # source and target stay in the processor's cache
 _COLLECTING = ("to_table", "to_arrow_table", "fetch_arrow_table", "to_pandas", "collect")
@@ -48,8 +55,6 @@ _UNORDERED = {
 """Libraries whose lazy tables have no row order, and the method that collects a table."""
 _ONE_COLUMN = "features must be a two-dimensional table, not a single column"
 _OF_CATEGORIES = (nw.Categorical, nw.Enum)
-_OF_TIME = (nw.Date, nw.Datetime, nw.Duration, nw.Time)
-_OF_SEVERAL = (nw.Struct, nw.List, nw.Array)
 _SEVERAL = "column {!r} contains {}, not numbers; extract one value, or drop the column"
 
 
@@ -118,14 +123,6 @@ def with_query_level(frame: Any, qid: str | None = None) -> Any:
     return frame.assign(**{level: index.get_level_values(level)})
 
 
-def as_table(frame: Any, qid: str | None) -> Any:
-    """Return a table that contains its labels and query ids as a `narwhals.DataFrame`."""
-    table = as_frame(with_query_level(frame, qid), whole=True)
-    if table is None:
-        raise DataError(f"{type(frame).__name__} is not a data frame; use from_arrays for arrays")
-    return table
-
-
 def names_of(frame: Any) -> tuple[str, ...]:
     """Return the column names of a frame, as text."""
     return tuple(map(str, frame.columns))
@@ -143,6 +140,58 @@ def without_index(frame: Any, keep: Collection[str] = (), *, with_warning: bool 
             " such columns to silence this warning"
         )
     return frame[:, [i for i, name in enumerate(names) if name not in index]] if index else frame
+
+
+def read_frame(
+    table: Any,
+    roles: Mapping[str, str | None],
+    drop: Sequence[str] | str,
+    features: Collection[str],
+) -> tuple[Any, dict[str, Array]]:
+    """Divide a narwhals frame into features and the columns with the roles label, qid, weight and
+    id (as text).
+
+    Args:
+        roles: column by role. None means the usual names of labels and query ids, as in files, and
+            no other column.
+        features: columns that are features, also if they look like the index of a pandas frame.
+    """
+    if not isinstance(drop, Iterable):
+        raise DataError("drop must be a list of columns")
+    # Choose the columns.
+    names = names_of(table)
+    dropped = [drop] if isinstance(drop, str) else list(map(str, drop))
+    column_of_role = {role: str(column) for role, column in roles.items() if column is not None}
+    for column in (*column_of_role.values(), *dropped):
+        if column not in names:
+            raise DataError(f"the data frame has no column {column!r}; it has {', '.join(names)}")
+    for role in ("label", "qid"):
+        if role in column_of_role:
+            continue
+        used_columns = {*column_of_role.values(), *dropped}
+        is_plain = role in names and role not in used_columns
+        role_column = role if is_plain else usual_column(role, names, used_columns)
+        if role_column is None:
+            raise DataError(
+                f"the data frame has no {role} column called {' or '.join(chain(*DEFAULTS[role]))};"
+                f" name it with {role}=; it has {', '.join(names)}"
+            )
+        column_of_role[role] = role_column
+    # Read them, and leave out the index of pandas.
+    columns = {
+        role: (ids_of if role == "qid" else values_of)(table, name)
+        for role, name in column_of_role.items()
+    }
+    if "id" in columns:
+        documents = ["" if name is None or name != name else str(name) for name in columns["id"]]
+        columns["id"] = np.array(documents, object)
+    used_columns = {*column_of_role.values(), *dropped}
+    table = without_index(table, {*used_columns, *features})
+    table = table[:, [i for i, name in enumerate(names_of(table)) if name not in used_columns]]
+    if not table.columns:
+        raise DataError("the data frame has no features: all columns are labels, ids or dropped")
+    say_role_columns(names_of(table))
+    return table, columns
 
 
 def cut(table: Any, qid: str, n_parts: int) -> list[Any]:
@@ -164,25 +213,36 @@ def cut(table: Any, qid: str, n_parts: int) -> list[Any]:
 
 
 def read_table(
-    table: Any,
-    names: Sequence[str],
+    frame: Any,
+    names: tuple[str, ...],
     *,
     categorical: Collection[str] = (),
     trained_categories: Mapping[str, Categories] | None = None,
     whose: str = "the training data",
 ) -> tuple[Float32Array, dict[str, Categories]]:
-    """Return the columns `names` of a table, float32[n, d] in C order, and the categories of the
-    categorical ones.
+    """Return the columns `names` of a narwhals frame, float32[n, d] in C order, and the categories
+    of the categorical ones.
 
     Warn about rounded integers and about unknown categories, which become missing values.
 
     Args:
         categorical: categorical columns, in addition to those with a categorical type.
-        trained_categories: categories in the training data by column; None if the table is the
+        trained_categories: categories in the training data by column; None if the frame has the
             training data.
         whose: description of the training data, used in messages.
     """
-    frame = _with_columns(as_frame(table), tuple(names), whose)
+    # Choose the columns, and how each is coded.
+    frame_names = names_of(frame)
+    places = {name: i for i, name in enumerate(frame_names)}
+    missing_names = [name for name in names if name not in places]
+    if missing_names:
+        hint = did_you_mean(missing_names[0], frame_names, list_all=False)
+        raise DataError(
+            f"the table has no column {missing_names[0]!r}, which {whose} has"
+            f" ({len(missing_names)} of {len(names)} are missing).{hint}"
+        )
+    if frame_names != names:
+        frame = frame[:, [places[name] for name in names]]
     dtypes = list(frame.schema.values())
     rounded_columns = dict[str, None]()
     codings = [_coding_of(frame, name, categorical, trained_categories) for name in names]
@@ -192,9 +252,7 @@ def read_table(
     for start in range(0, len(frame), step):
         target = values[start : start + step]
         for i, series in enumerate(frame[start : start + step].iter_columns()):
-            name = names[i]
-            dtype = dtypes[i]
-            coding = codings[i]
+            name, dtype, coding = names[i], dtypes[i], codings[i]
             if not dtype.is_numeric() and series.null_count() == len(series):  # even text
                 target[:, i] = np.nan
                 continue
@@ -203,7 +261,7 @@ def read_table(
                 continue
             if isinstance(dtype, (nw.String, *_OF_CATEGORIES)):
                 description = f"text ({series.drop_nulls().to_list()[0]!r}, ...)"
-                raise DataError(_not_a_number(name, description, coding, trained_on))
+                raise misfit_error(name, description, coding, trained_on)
             numbers = _numbers(series, dtype, name, trained_on)
             target[:, i] = as_float32(numbers, f"column {name!r}")
             if dtype.is_integer() and is_coarse(numbers):
@@ -220,32 +278,6 @@ def read_table(
         elif column_coding is not None:
             categories[name] = column_coding
     return values, categories
-
-
-def read_like(
-    table: Any, names: Sequence[str], trained_categories: Mapping[str, Categories]
-) -> Float32Array:
-    """Return the features of training data, float32[n, d], and warn about other columns."""
-    ignored_names = sorted(set(names_of(table)) - set(names))
-    if ignored_names:
-        warn_user(
-            f"columns that the training data lacks are ignored: {', '.join(ignored_names[:9])}"
-        )
-    return read_table(table, names, trained_categories=trained_categories)[0]
-
-
-def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
-    """Return the columns `names` in a frame, in this order."""
-    frame_names = names_of(frame)
-    places = {name: i for i, name in enumerate(frame_names)}
-    missing_names = [name for name in names if name not in places]
-    if missing_names:
-        hint = did_you_mean(missing_names[0], frame_names, list_all=False)
-        raise DataError(
-            f"the table has no column {missing_names[0]!r}, which {whose} has"
-            f" ({len(missing_names)} of {len(names)} are missing).{hint}"
-        )
-    return frame if frame_names == names else frame[:, [places[name] for name in names]]
 
 
 def _coding_of(
@@ -267,7 +299,7 @@ def _coding_of(
         # In polars, the order has no meaning.
         native_type = getattr(native, "dtype", getattr(native, "type", None))
         is_ordered = bool(getattr(native_type, "ordered", False))
-        return Coding(name, ordered=is_ordered and name not in categorical)
+        return Coding(name, Categories(ordered=is_ordered and name not in categorical))
     if name not in categorical:
         return None
     has_values = isinstance(series.dtype, (nw.String, nw.Object, nw.Unknown))  # Unknown: nulls only
@@ -276,7 +308,7 @@ def _coding_of(
 
 def _numbers(series: Any, dtype: Any, name: str, trained_on: str | None) -> Array:
     """Return the numbers in a column, with NaN for missing values."""
-    if isinstance(dtype, _OF_TIME):
+    if dtype.is_temporal():
         raise DataError(
             f"column {name!r} contains times ({dtype}); convert them to numbers, such as days "
             "since a date, or drop the column"
@@ -307,48 +339,30 @@ def _numbers_of_objects(values: Array, name: str, trained_on: str | None) -> Flo
     check_real(values, f"column {name!r}: values")
     numbers = np.full(values.size, np.nan)
     for row, value in enumerate(values):
+        is_text = isinstance(value, str | bytes | bytearray)
         try:
-            if isinstance(value, str | bytes | bytearray):
+            if is_text:
                 raise TypeError
             if value is not None:
                 numbers[row] = float(value)
         except (TypeError, ValueError, OverflowError):
             description = f"{repr(value)[:40]} ({type(value).__name__})"
-            if isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray):
+            if isinstance(value, Iterable) and not is_text:
                 raise DataError(_SEVERAL.format(name, description)) from None
-            raise DataError(_not_a_number(name, description, None, trained_on)) from None
+            raise misfit_error(name, description, None, trained_on) from None
     return numbers
 
 
-def _not_a_number(
-    name: str, description: str, coding: Categories | None, trained_on: str | None
-) -> str:
-    """Return the message about text, categories or other objects in a numeric column."""
-    fault = f"column {name!r} contains {description}"
-    if trained_on is None:
-        return f"{fault}; list it in categorical_feature, convert it to numbers, or drop it"
-    if coding is not None:
-        return f"{fault}, but {trained_on} has only codes without names there; pass codes"
-    return f"{fault}, but {trained_on} has numbers there"
-
-
-class LocalCodes(NamedTuple):
-    """Positions in a list of categories, int64[n], or -1 if missing, and this list, as declared or
-    by appearance."""
-
-    positions: Int64Array
-    categories: list[Any]
-
-
-def read_codes(column: Any) -> LocalCodes:
-    """Return the codes of a column.
+def read_codes(column: Any) -> tuple[Int64Array, list[Any]]:
+    """Return positions in a list of categories, int64[n], or -1 if missing, and this list, as
+    declared or by appearance.
 
     Args:
         column: a column of a frame, or an Arrow array of a file.
     """
     series = nw.from_native(column, series_only=True)
     dtype = series.dtype
-    if series.implementation.is_pyarrow() and not isinstance(dtype, _OF_SEVERAL):
+    if series.implementation.is_pyarrow() and not dtype.is_nested():
         encoded = series.to_native().unify_dictionaries().combine_chunks()
         encoded = encoded if isinstance(dtype, _OF_CATEGORIES) else encoded.dictionary_encode()
         values = encoded.dictionary.to_pylist()
@@ -359,10 +373,10 @@ def read_codes(column: Any) -> LocalCodes:
     is_present = np.array([value is not None and value == value for value in values], bool)
     codes = np.append(np.where(is_present, np.cumsum(is_present) - 1, -1), -1)
     categories = [value for value, keep in zip(values, is_present.tolist(), strict=True) if keep]
-    return LocalCodes(codes[positions], categories)
+    return codes[positions], categories
 
 
-def _encode(series: Any, dtype: Any) -> LocalCodes:
+def _encode(series: Any, dtype: Any) -> tuple[Int64Array, list[Any]]:
     """Return the codes of a column of any library."""
     values = _with_none(series, series.to_numpy().astype(object)).tolist()
     declared: list[Any] = []
@@ -378,10 +392,8 @@ def _encode(series: Any, dtype: Any) -> LocalCodes:
                     "cannot be categories; convert them to text, or drop the column"
                 )
     places = {value: i for i, value in enumerate(declared)}
-    positions = [
-        places.setdefault(value, len(places)) if value == value else -1 for value in values
-    ]
-    return LocalCodes(np.array(positions, np.int64), list(places))
+    positions = [places.setdefault(value, len(places)) for value in values]
+    return np.array(positions, np.int64), list(places)
 
 
 def _column(frame: Any, name: str) -> Any:
@@ -397,9 +409,7 @@ def values_of(frame: Any, name: str) -> Array:
     if isinstance(dtype, _OF_CATEGORIES):
         codes, values = read_codes(series)
         return np.array([*values, None], dtype=object)[codes]
-    if isinstance(dtype, nw.Boolean) or (
-        dtype.is_numeric() and not (dtype.is_integer() or dtype.is_float())
-    ):
+    if isinstance(dtype, nw.Boolean) or dtype.is_decimal():
         series = series.cast(nw.Float64)
     return _with_none(series, series.to_numpy())
 
@@ -418,7 +428,7 @@ def ids_of(frame: Any, name: str) -> Array:
 
 def _check_one_value(series: Any, dtype: Any) -> None:
     """Refuse a column with several values per row."""
-    if isinstance(dtype, _OF_SEVERAL):
+    if dtype.is_nested():
         raise DataError(_SEVERAL.format(series.name, dtype))
 
 

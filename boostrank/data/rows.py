@@ -7,12 +7,14 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
 from boostrank.kernels.jit import run_parallel
 
@@ -30,12 +32,11 @@ class Rows(ABC):
         is_sparse: whether slices are CSR matrices.
         external: whether engines that support it also keep their bins on disk.
         origin: `files.store.Origin` of the rows, used to cache derived data; None if unknown.
-        known: fingerprint and constant columns, after they were computed.
+
         watch: function that is called with the number of finished rows and of all rows while bins
             are built.
     """
 
-    dtype = np.dtype(np.float32)
     shape: tuple[int, int]
     is_sparse: bool = False
     on_disk: bool = False
@@ -43,8 +44,10 @@ class Rows(ABC):
     origin: Any = None
     watch: Callable[[int, int], None] | None = None
 
-    def __init__(self) -> None:
-        self.known: dict[str, Any] = {}
+    @cached_property
+    def cache(self) -> dict[str, Any]:
+        """The fingerprint, and the constant and missing columns, once they were computed."""
+        return {}
 
     @abstractmethod
     def __getitem__(self, rows: Any) -> Any:
@@ -54,59 +57,52 @@ class Rows(ABC):
         return self.shape[0]
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
-        """Yield (first row, rows) in order, a few megabytes each."""
-        for start, stop in dense_batches(self):
+        """Yield (first row, rows) in order, a few megabytes each, or one empty piece."""
+        for start, stop in dense_batches(self) or [(0, 0)]:
             yield start, self[start:stop]
-
-    def take(self, rows: Int64Array) -> Rows:
-        """Return a selection of ascending rows without copying them."""
-        return View(self, rows)
-
-    def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
-        """Return `RankingDataset.fingerprint`, as if the features were in memory."""
-        return fingerprint(self, labels, ptr)
 
 
 class InParts(Rows):
     """Rows in consecutive parts, such as blocks of a file or data sets, each of which is read in
-    slices."""
+    slices.
+
+    Attributes:
+        starts: the first row of each part, followed by the number of rows, int64[P+1].
+    """
 
     on_disk = True
-
-    @property
-    @abstractmethod
-    def starts(self) -> Int64Array:
-        """The first row of each part, followed by the number of rows, int64[P+1]."""
+    starts: Int64Array
 
     @abstractmethod
     def part(self, i: int, first: int, stop: int) -> Any:
         """Return the rows from `first` to below `stop` of part i as float32, dense or CSR."""
 
     def __getitem__(self, rows: slice | Array) -> Any:
+        order = np.arange(0)
         if isinstance(rows, slice):
             start, stop, step = rows.indices(self.shape[0])
             if step != 1:
                 raise TypeError("rows on disk are indexed by start:stop or by row numbers")
-            return self._join([self.part(*span) for span in spans(self.starts, slice(start, stop))])
-        row_numbers = np.asarray(rows, dtype=np.int64)
-        if row_numbers.size and not 0 <= row_numbers.min() <= row_numbers.max() < self.shape[0]:
-            raise IndexError(f"there are {self.shape[0]} rows")
-        # Read the range of each part that contains the rows.
-        order = np.argsort(row_numbers, kind="stable")
-        ascending = row_numbers[order]
-        part_rows = []
-        part_of_row = np.searchsorted(self.starts, ascending, side="right") - 1
-        for i in np.unique(part_of_row).tolist():
-            local = ascending[part_of_row == i] - self.starts[i]
-            part_rows.append(self.part(i, int(local[0]), int(local[-1]) + 1)[local - local[0]])
-        joined = self._join(part_rows)
-        return joined if np.array_equal(order, np.arange(order.size)) else joined[np.argsort(order)]
-
-    def _join(self, blocks: Sequence[Any]) -> Any:
-        if blocks:
-            return joined_rows(blocks)
-        empty = np.zeros((0, self.shape[1]), np.float32)
-        return sparse.csr_matrix(empty) if self.is_sparse else empty
+            blocks = [self.part(*span) for span in spans(self.starts, slice(start, stop))]
+        else:
+            row_numbers = np.asarray(rows, dtype=np.int64)
+            if row_numbers.size and not 0 <= row_numbers.min() <= row_numbers.max() < len(self):
+                raise IndexError(f"there are {len(self)} rows")
+            # Read the range of each part that contains the rows.
+            order = np.argsort(row_numbers, kind="stable")
+            ascending = row_numbers[order]
+            blocks = []
+            part_of_row = np.searchsorted(self.starts, ascending, side="right") - 1
+            for i in np.unique(part_of_row).tolist():
+                local = ascending[part_of_row == i] - self.starts[i]
+                block = self.part(i, int(local[0]), int(local[-1]) + 1)
+                blocks.append(block[local - local[0]])
+        if not blocks:
+            empty = np.zeros((0, self.shape[1]), np.float32)
+            return sparse.csr_matrix(empty) if self.is_sparse else empty
+        joined = joined_rows(blocks)
+        is_ascending = np.array_equal(order, np.arange(order.size))
+        return joined if is_ascending else joined[np.argsort(order)]
 
 
 class View(Rows):
@@ -114,7 +110,6 @@ class View(Rows):
     other runs."""
 
     def __init__(self, source: Any, rows: Int64Array, whole: Whole | None = None) -> None:
-        super().__init__()
         self.of = source
         self.rows = rows
         self.whole = whole
@@ -143,49 +138,24 @@ class View(Rows):
                 yield yielded, piece[self.rows[yielded:stop] - start]
             yielded = stop
 
-    def take(self, rows: Int64Array) -> View:
-        """Return a view of some of these rows, int64[n], as positions in this view."""
-        return View(self.of, self.rows[rows])
-
     def in_order(self, columns: Sequence[int]) -> View:
         """Return a view of the same rows whose columns are in the given order."""
         return View(self.of.in_order(columns), self.rows)
-
-    def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
-        """Return the hash of rows; of a shared data set, from its hash and the row numbers."""
-        if self.whole is None:
-            return super().fingerprint(labels, ptr)
-        content = self.whole.data.fingerprint.encode() + self.rows.tobytes() + ptr.tobytes()
-        return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 class Stacked(InParts):
     """The features of several data sets with the same columns, concatenated without copying."""
 
     def __init__(self, sets: Sequence[Data], columns: int) -> None:
-        super().__init__()
         self.parts = [dataset.features for dataset in sets]
-        self._sets = sets
+        self.sets = sets
         self.is_sparse = any(is_sparse(features) for features in self.parts)
-        self._starts = np.cumsum([0, *(features.shape[0] for features in self.parts)])
-        self.shape = int(self._starts[-1]), columns
-
-    @property
-    def starts(self) -> Int64Array:
-        """The first row of each data set, followed by the number of rows, int64[P+1]."""
-        return self._starts
+        self.starts = np.cumsum([0, *(features.shape[0] for features in self.parts)])
+        self.shape = int(self.starts[-1]), columns
 
     def part(self, i: int, first: int, stop: int) -> Any:
         """Return the rows from `first` to below `stop` of data set i."""
         return self.parts[i][first:stop]
-
-    def pieces(self) -> Iterator[tuple[int, Any]]:
-        """Yield (first row, rows) of each data set in turn; one empty piece if there are none."""
-        yield from super().pieces() if len(self) else [(0, self[0:0])]
-
-    def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
-        """Return a hash from those of the data sets, whatever their order."""
-        return fingerprint_of([dataset.fingerprint for dataset in self._sets])
 
 
 class Whole:
@@ -214,17 +184,17 @@ class Whole:
 
 def whole_of(features: Any) -> Whole | None:
     """Return the shared data set that the rows belong to, or None."""
-    return features.whole if isinstance(features, View) else None
+    return getattr(features, "whole", None)
 
 
 def is_sparse(features: Any) -> bool:
     """Return True for a CSR matrix and for rows that are read as CSR matrices."""
-    return features.is_sparse if isinstance(features, Rows) else bool(sparse.issparse(features))
+    return bool(getattr(features, "is_sparse", sparse.issparse(features)))
 
 
 def is_on_disk(features: Any) -> bool:
     """Return True for rows on disk."""
-    return isinstance(features, Rows) and features.on_disk
+    return getattr(features, "on_disk", False)
 
 
 def dense_batches(features: Any) -> list[tuple[int, int]]:
@@ -271,36 +241,22 @@ class DenseRows:
         ptr = self.data.queries.ptr
 
         def varies(query_span: tuple[int, int]) -> Float64Array:
-            start_row = int(ptr[query_span[0]])
-            stop_row = int(ptr[query_span[1]])
-            rows = self[start_row:stop_row]
+            bounds = ptr[query_span[0] : query_span[1] + 1]
+            rows = self[bounds[0] : bounds[-1]]
             differs = rows[1:] != rows[:-1]
             differs &= ~(np.isnan(rows[1:]) & np.isnan(rows[:-1]))
-            starts = ptr[query_span[0] + 1 : query_span[1]] - start_row
-            differs[starts - 1] = False  # between queries
-            return np.asarray(differs.any(axis=0))
+            differs[bounds[1:-1] - bounds[0] - 1] = False  # between queries
+            return differs.any(axis=0)
 
         variations = run_parallel(varies, self.blocks(), threads)
         return np.flatnonzero(~np.any([np.zeros(self.columns.size), *variations], axis=0))
 
 
-class PartSpan(NamedTuple):
-    """Rows from `first` to below `stop` of a part."""
-
-    part: int
-    first: int
-    stop: int
-
-
-def spans(starts: Int64Array, rows: slice) -> list[PartSpan]:
-    """Return the rows of each part of a slice, where part i begins at row starts[i]."""
-    ends = np.searchsorted(starts, [rows.start, rows.stop - 1], side="right") - 1
-    parts = []
-    for part in range(ends[0], ends[1] + 1):
-        first, stop = np.clip([rows.start, rows.stop], *starts[part : part + 2]) - starts[part]
-        if first < stop:
-            parts.append(PartSpan(part, int(first), int(stop)))
-    return parts
+def spans(starts: Int64Array, rows: slice) -> list[tuple[int, int, int]]:
+    """Return (part, first, stop) for each part of a slice, where part i begins at row starts[i]."""
+    first, stop = np.clip([[rows.start], [rows.stop]], starts[:-1], starts[1:]) - starts[:-1]
+    parts = np.flatnonzero(first < stop).tolist()
+    return [(part, int(first[part]), int(stop[part])) for part in parts]
 
 
 def joined_rows(rows: Sequence[Any]) -> Any:
@@ -326,35 +282,56 @@ def joined_arrays(
     return np.concatenate(parts)
 
 
+def join_queries(indices: Sequence[QueryIndex], ids: Array) -> QueryIndex:
+    """Concatenate the queries of several data sets, under the given ids."""
+    n_queries = list(map(len, indices))
+    n_rows = [index.n_documents for index in indices]
+    sizes = [np.zeros(1, np.int64), *(index.sizes for index in indices)]
+    return QueryIndex(
+        np.cumsum(np.concatenate(sizes)),
+        ids,
+        joined_arrays([index.weights for index in indices], n_queries, 1.0),
+        k=joined_arrays([index.k for index in indices], n_queries, 0),
+        document_weights=joined_arrays([index.document_weights for index in indices], n_rows, 1.0),
+        words=joined_arrays([index.words for index in indices], n_queries, ""),
+    )
+
+
 def _pieces_of(features: Any) -> Iterable[tuple[int, Any]]:
     return features.pieces() if isinstance(features, Rows) else [(0, features)]
 
 
-def constant_columns(features: Any) -> Int64Array:
-    """Return the columns that have the same value in every row, or only missing values."""
-    cached = features.known if isinstance(features, Rows) else {}
+def constant_columns(features: Any) -> list[int]:
+    """Return the columns that have the same value in every row, or only missing values, of at least
+    one row."""
+    cached = getattr(features, "cache", {})
     if "constant" not in cached:
         rows, columns = features.shape
         lowest = np.full(columns, np.inf, np.float32)
         highest = np.full(columns, -np.inf, np.float32)
         n_missing = np.zeros(columns, np.int64)
-        for _, piece in _pieces_of(features) if rows else ():
+        for _, piece in _pieces_of(features):
             n_missing += missing_in(piece)
             if sparse.issparse(piece):  # absent entries are zero
-                ends = [end.toarray()[0] for end in (piece.nanmin(axis=0), piece.nanmax(axis=0))]
-            else:
-                ends = [np.fmin.reduce(piece, axis=0), np.fmax.reduce(piece, axis=0)]
-            np.fmin(lowest, ends[0], out=lowest)
-            np.fmax(highest, ends[1], out=highest)
+                piece = sparse.vstack([piece.nanmin(axis=0), piece.nanmax(axis=0)]).toarray()
+            lowest = np.fmin(lowest, np.fmin.reduce(piece, axis=0))
+            highest = np.fmax(highest, np.fmax.reduce(piece, axis=0))
         cached["missing"] = np.flatnonzero(n_missing).tolist()
         is_constant = ((lowest == highest) & (n_missing == 0)) | (n_missing == rows)
         cached["constant"] = np.flatnonzero(is_constant).tolist()
-    return np.array(cached["constant"], dtype=np.int64)
+    return list(cached["constant"])
 
 
 def fingerprint(features: Any, labels: Float64Array, ptr: Int64Array) -> str:
-    """Return a hash of features, labels and query boundaries."""
-    cached = features.known.setdefault("fingerprints", {}) if isinstance(features, Rows) else {}
+    """Return a hash of features, labels and query boundaries: of a part of a shared data set, from
+    its hash and the row numbers; of stacked data sets, from theirs."""
+    if isinstance(features, Stacked):
+        return fingerprint_of([dataset.fingerprint for dataset in features.sets])
+    whole = whole_of(features)
+    if whole is not None:
+        content = whole.data.fingerprint.encode() + features.rows.tobytes() + ptr.tobytes()
+        return hashlib.blake2b(content, digest_size=16).hexdigest()
+    cached = getattr(features, "cache", {})
 
     def add(array: Array) -> None:
         digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
@@ -399,11 +376,11 @@ def missing_in(features: Any) -> Int64Array:
     return n_missing
 
 
-def missing_columns(features: Any) -> Int64Array:
+def missing_columns(features: Any) -> list[int]:
     """Return the columns with missing values, ascending. Rows on disk know them once they were
     read."""
-    cached = features.known if isinstance(features, Rows) else {}
+    cached = getattr(features, "cache", {})
     if "missing" not in cached:
         n_missing = sum(missing_in(piece) for _, piece in _pieces_of(features))
         cached["missing"] = np.flatnonzero(n_missing).tolist()
-    return np.array(cached["missing"], dtype=np.int64)
+    return list(cached["missing"])

@@ -120,11 +120,28 @@ def make_ranking_data(
     def stream(name: str) -> np.random.Generator:
         return np.random.default_rng([seed, zlib.crc32(name.encode())])
 
+    # Draw the lengths of the lists and the latent properties, and measure the features.
     log_mean = np.log(mean_length) - _LENGTH_SPREAD**2 / 2
     lengths = stream("list length").lognormal(log_mean, _LENGTH_SPREAD, queries)
     sizes = np.clip(np.rint(lengths), 1, max_length).astype(np.int64)
     world = _World(sizes, stream)
-    columns, roles = _measure(world, useless)
+    informative = _measure_matches(world) | _measure_pages(world)
+    columns_by_role = {
+        "informative": informative,
+        "redundant": _derive(informative, world),
+        "query": {
+            "query_terms": world.terms,
+            "query_rarity": world.rarity,
+            "query_hits": world.hits,
+            "navigational": world.navigational,
+            "freshness_need": world.freshness_need,
+        },
+        "useless": _make_useless(useless, world),
+    }
+    roles = tuple(role for role, group in columns_by_role.items() for _ in group)
+    groups = columns_by_role.values()
+    columns = {name: _round(values) for group in groups for name, values in group.items()}
+    # Judge the documents.
     judged_relevance = world.relevance + LABEL_NOISE * stream("judges").normal(
         size=world.relevance.size
     )
@@ -196,30 +213,6 @@ class _World:
     def lose(self, name: str, values: Float64Array, share: float) -> Float64Array:
         """Replace a share of the values by missing ones."""
         return np.where(self.stream(name).random(self.size) < share, np.nan, values)
-
-
-def _measure(world: _World, useless: int) -> tuple[dict[str, Float32Array], tuple[str, ...]]:
-    """Return all columns by name, in file order, with their roles."""
-    informative = _measure_matches(world) | _measure_pages(world)
-    query = {
-        "query_terms": world.terms,
-        "query_rarity": world.rarity,
-        "query_hits": world.hits,
-        "navigational": world.navigational,
-        "freshness_need": world.freshness_need,
-    }
-    columns_by_role = {
-        "informative": informative,
-        "redundant": _derive(informative, world),
-        "query": query,
-        "useless": _make_useless(useless, world),
-    }
-    columns: dict[str, Float32Array] = {}
-    roles: list[str] = []
-    for role, values_by_name in columns_by_role.items():
-        roles += [role] * len(values_by_name)
-        columns |= {name: _round(values) for name, values in values_by_name.items()}
-    return columns, tuple(roles)
 
 
 def _measure_matches(world: _World) -> dict[str, Float64Array]:
@@ -304,4 +297,4 @@ def _round(values: Float64Array) -> Float32Array:
 
 
 def _sigmoid(x: Float64Array) -> Float64Array:
-    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * x)))
+    return 0.5 * (1.0 + np.tanh(0.5 * x))

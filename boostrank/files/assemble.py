@@ -17,7 +17,7 @@ from boostrank.core.errors import DataError, FileFormatError, warn_user
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import Places, PlacesOf, QueryIndex
 from boostrank.core.types import Array, Float64Array, Int64Array
-from boostrank.data.arrays import Features, default_feature_names, with_gain
+from boostrank.data.arrays import Features, default_feature_names
 from boostrank.data.categories import coarse_words
 from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.feature_space import FeatureSpace
@@ -357,7 +357,7 @@ class Assembler(Totals):
             data = data.only(reading.space.feature_names)
             data = data.with_features(reading.space.feature_names, whose="the model")
         source.warn_of_categories("the training data")
-        return data if reading.gain is None else with_gain(data, reading.gain, others)
+        return data if reading.gain is None else data.with_gain(reading.gain, others)
 
     def _origin(self, space: FeatureSpace, unlabelled: int) -> Provenance:
         """Return the files and options of the data."""

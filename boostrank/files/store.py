@@ -163,14 +163,8 @@ class StoredFeatures(InParts):
         is_sparse: bool,
         order: Sequence[int] | None = None,
     ) -> None:
-        super().__init__()
         self.store, self.shape, self.base, self.is_sparse = store, shape, base, is_sparse
-        self._order = order
-
-    @property
-    def starts(self) -> Int64Array:
-        """The first row of each stored block, followed by the number of rows, int64[P+1]."""
-        return self.store.starts
+        self.starts, self._order = store.starts, order
 
     def part(self, i: int, first: int, stop: int) -> Any:
         """Read rows of block i from disk, with the columns in the model's order."""
@@ -184,7 +178,7 @@ class StoredFeatures(InParts):
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
         """Yield (first row, dense or CSR rows) in order, a few megabytes each."""
-        for first, stop in pairwise(self.store.starts.tolist()):
+        for first, stop in pairwise(self.starts.tolist()):
             yield first, self[first:stop]
 
     def in_order(self, columns: Sequence[int]) -> StoredFeatures:

@@ -430,7 +430,7 @@ class TableSource(Source):
                         f"column {name!r}: the file lacks the order of its categories; they are"
                         " treated as unordered"
                     )
-                self.codings[j] = Coding(name, ordered=ordered)
+                self.codings[j] = Coding(name, Categories(ordered=ordered))
             assert block.dense is not None
             local = np.nan_to_num(block.dense[:, j], nan=-1).astype(np.int64)
             block.dense[:, j] = self.codings[j].codes(local, values)

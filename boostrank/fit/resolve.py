@@ -263,9 +263,7 @@ def _with_categories(
     new_names = [name for name in columns if name not in categories or categories[name].ordered]
     if isinstance(features, np.ndarray) or sparse.issparse(features):
         for name in new_names:
-            column = features[:, names.index(name)]
-            codes = column.data if sparse.issparse(column) else column
-            check_codes(codes, name)
+            check_codes(features[:, names.index(name)], name)
     if new_names:
         unordered = {
             name: replace(categories.get(name, Categories()), ordered=False) for name in new_names

@@ -348,7 +348,6 @@ class RowsWithin(Rows):
     def __init__(
         self, stored: Any, queries: QueryIndex, columns: ModelColumns, threads: int = 1
     ) -> None:
-        super().__init__()
         self._stored = stored
         self._queries = queries
         self._columns = columns

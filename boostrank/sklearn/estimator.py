@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from operator import attrgetter
 from os import PathLike
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
-from boostrank.core.types import Array, Float64Array, Int64Array, masked_as_missing, with_nan
+from boostrank.core.types import (
+    Array,
+    Float64Array,
+    Int64Array,
+    ParamValues,
+    masked_as_missing,
+    with_nan,
+)
 from boostrank.data.arrays import check_rows
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.frames import with_query_level
@@ -63,12 +70,12 @@ _MOST_OF_ONE_QUERY = 1000
 _GENERATED = re.compile(r"(f|Column_)\d+")
 """Feature names that boostrank or LightGBM gives to columns of arrays."""
 _UNNAMED_SET = re.compile(r"training|valid_\d+")
-_SETS = "eval_set eval_qid eval_group eval_sample_weight".split()
-_FIT = (
-    *_SETS,
-    *"eval_names eval_X eval_y eval_metric eval_at feval early_stopping_rounds".split(),
-    *"init_model callbacks checkpoint feature_name categorical_feature".split(),
-)
+
+_FIT = """
+    eval_set eval_qid eval_group eval_sample_weight
+    eval_names eval_X eval_y eval_metric eval_at feval early_stopping_rounds
+    init_model callbacks checkpoint feature_name categorical_feature
+    """.split()
 _RENAMED = {
     "xgb_model": "init_model",
     "sample_weight_eval_set": "eval_sample_weight",
@@ -87,7 +94,10 @@ _REFUSED_OF_FIT = {
     "position": "to train by clicks, weight documents by sample_weight (docs/guide/clicks.md)",
 }
 """Arguments of `fit` elsewhere, with the remedy."""
-_NOT_OF_INIT = {*_SETS, *"qid group sample_weight init_model checkpoint params".split()}
+_NOT_OF_INIT = """
+    eval_set eval_qid eval_group eval_sample_weight
+    qid group sample_weight init_model checkpoint params
+    """.split()
 """Names that are no parameters of a ranker."""
 
 
@@ -188,11 +198,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     def fit(
         self,
         X: Any,
-        y: npt.ArrayLike,
+        y: ArrayLike,
         *,
-        qid: npt.ArrayLike | None = None,
-        group: npt.ArrayLike | None = None,
-        sample_weight: npt.ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         **options: Any,
     ) -> BoostRanker:
         """Train the ranker.
@@ -239,14 +249,14 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         of_fit = {"qid": qid, "group": group, "sample_weight": sample_weight}
         data = self._dataset("fit", X, y, **of_fit, **how)
         of_sets = {name: more.pop(f"eval_{name}", None) for name in of_fit}
-        sets = self._evaluation_sets(more.pop("eval_set", None), of_sets, (X, y, data), of_fit, how)
+        sets = more.pop("eval_set", None)
+        sets = self._evaluation_sets(sets, of_sets, X, y, data, of_fit, how)
         # Arguments replace parameters, and functions are marked by their arguments.
         params = self._train_params()
         if "eval_metric" in more:
             params = {name: params[name] for name in params if name not in METRIC_NAMES}
-        for name in ("eval_at", "early_stopping_rounds", "eval_metric"):
-            if name in more:
-                params[name] = more.pop(name)
+        replacing = ("eval_at", "early_stopping_rounds", "eval_metric")
+        params |= {name: more.pop(name) for name in replacing if name in more}
         for name in params.keys() & METRIC_NAMES:
             metrics = [
                 Metric.of(each) if measures_a_query(each) else each
@@ -268,8 +278,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         self,
         X: Any,
         *,
-        qid: npt.ArrayLike | None = None,
-        group: npt.ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
         **options: Any,
     ) -> Float64Array:
         """Return a score for each document, where higher is better. Scores are only comparable
@@ -300,7 +310,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return self.predict(X, pred_leaf=True, **options)
 
     def rank(
-        self, X: Any, qid: npt.ArrayLike | None = None, *, group: npt.ArrayLike | None = None
+        self, X: Any, qid: ArrayLike | None = None, *, group: ArrayLike | None = None
     ) -> Int64Array:
         """Return the rank of each document in its query, int64[N] in row order. Rank 1 is best;
         ties keep row order.
@@ -317,11 +327,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     def score(
         self,
         X: Any,
-        y: npt.ArrayLike,
-        qid: npt.ArrayLike | None = None,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
         *,
-        group: npt.ArrayLike | None = None,
-        sample_weight: npt.ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> float:
         """Return the mean NDCG over queries at the largest cut-off in `eval_at`, which is NDCG@10
         by default.
@@ -553,24 +563,25 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 " and cross-validation, use the column or"
                 " sklearn.set_config(enable_metadata_routing=True)"
             )
-        if what == "fit" and rows.shape[0] > _MOST_OF_ONE_QUERY:
-            raise DataError(
-                f"no queries were given, and {rows.shape[0]:,} rows are too many for one: pass"
-                f" {line}"
-            )
         if what == "fit":
+            if rows.shape[0] > _MOST_OF_ONE_QUERY:
+                raise DataError(
+                    f"no queries were given, and {rows.shape[0]:,} rows are too many for one: pass"
+                    f" {line}"
+                )
             warn_user(f"no queries were given, so all rows are one query; pass {line}", DataWarning)
         return [rows.shape[0]]
 
     def _evaluation_sets(
         self,
         sets: Any,
-        of_sets: dict[str, Any],
-        trained_on: tuple[Any, Any, RankingDataset],
-        of_fit: dict[str, Any],
-        how: dict[str, Any],
+        of_sets: ParamValues,
+        X: Any,
+        y: Any,
+        data: RankingDataset,
+        of_fit: ParamValues,
+        how: ParamValues,
     ) -> list[RankingDataset] | None:
-        X, y, data = trained_on
         if sets is None:
             if any(values is not None for values in of_sets.values()):
                 raise ParameterError("eval_qid, eval_group and eval_sample_weight need eval_set")
@@ -588,7 +599,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 )
         how = {**how, "feature_names": data.feature_names}
         # The training set is reused where its rows are repeated with the same queries and weights.
-        datasets: list[RankingDataset] = []
+        datasets = []
         for i, (features, labels) in enumerate(sets):
             of_set = dict.fromkeys(of_sets)
             of_set |= {name: values[i] for name, values in of_sets.items() if values is not None}
@@ -596,7 +607,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             if repeats and of_set["qid"] is of_set["group"]:  # no queries
                 of_set |= {"qid": of_fit["qid"], "group": of_fit["group"]}
             candidate = self._dataset("eval_set", features, labels, **of_set, **how)
-            if repeats and _alike(candidate, data, weighted=weighted):
+            compared = ("sizes", "each_weight", "document_weights") if weighted else ("sizes",)
+            if repeats and all(
+                np.array_equal(getattr(candidate.queries, name), getattr(data.queries, name))
+                for name in compared
+            ):
                 candidate = data
             datasets.append(candidate)
         return datasets
@@ -605,15 +620,6 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 def _is_parameter(name: str) -> bool:
     """Return True if a name can be a parameter, and is not an attribute set by `fit`."""
     return not (name.startswith("_") or name.endswith("_") or "__" in name)
-
-
-def _alike(first: RankingDataset, second: RankingDataset, *, weighted: bool) -> bool:
-    """Return True if the queries of the same rows are equal and, if `weighted`, their weights."""
-    names = ("sizes", "each_weight", "document_weights")[: 3 if weighted else 1]
-    return all(
-        np.array_equal(getattr(first.queries, name), getattr(second.queries, name))
-        for name in names
-    )
 
 
 def _list_of_one(values: Any) -> Any:
@@ -625,11 +631,7 @@ def _list_of_one(values: Any) -> Any:
 # Arguments of LGBMRanker and XGBRanker.
 
 
-def _is_two_dimensional(rows: Any) -> bool:
-    return hasattr(type(rows), "columns") or len(getattr(rows, "shape", ())) == 2
-
-
-def _fit_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+def _fit_arguments(options: ParamValues) -> dict[str, Any]:
     """Return the arguments of `fit` under boostrank's names."""
     left = dict(options)
     if period := left.pop("verbose", None):
@@ -638,8 +640,11 @@ def _fit_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     if (X is None) != (y is None):
         raise ParameterError("eval_X and eval_y must be given together")
     if X is not None:
-        tables = isinstance(X, list) and all(map(_is_two_dimensional, X))
-        several = isinstance(X, tuple) or tables
+        several = isinstance(X, tuple)
+        if isinstance(X, list):  # of tables or matrices, or the rows of one set
+            several = all(
+                hasattr(type(rows), "columns") or len(getattr(rows, "shape", ())) == 2 for rows in X
+            )
         if several and (not isinstance(y, list | tuple) or len(X) != len(y)):
             raise ParameterError(f"eval_X has {len(X)} sets: eval_y must list the labels of each")
         sets = list(zip(X, y, strict=True)) if several else (X, y)
@@ -647,4 +652,4 @@ def _fit_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     for name in left.keys() & _REFUSED_OF_FIT.keys():
         if left.pop(name) is not None:
             raise ParameterError(f"fit has no argument {name!r}: {_REFUSED_OF_FIT[name]}")
-    return rename(left, (*_FIT, "eval_X", "eval_y"), _RENAMED, "fit")
+    return rename(left, _FIT, _RENAMED, "fit")

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator, KFold, TimeSeriesSplit
 
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.queries import checked_ids, query_numbers
-from boostrank.core.types import Int64Array, check_in_step
+from boostrank.core.types import Array, Int64Array, check_in_step
 from boostrank.data.frames import (
     as_frame,
     ids_of,
@@ -28,7 +28,7 @@ QID = "qid"
 
 def split_table(
     X: Any, features: Collection[str] = (), *, warns: bool = False, usual: bool = True
-) -> tuple[Any, npt.NDArray[Any] | None, str | None]:
+) -> tuple[Any, Array | None, str | None]:
     """Return the features without a query column, its values or None, and its name.
 
     The name is "" without such a column, and None if X is not a table.
@@ -71,10 +71,9 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
     __metadata_request__split = {"groups": True, "qid": True}  # noqa: RUF012
 
     n_splits: int
+    _only_trained_on = 0  # least number of queries in no test set
 
-    def get_n_splits(
-        self, X: Any = None, y: Any = None, groups: Any = None, qid: Any = None
-    ) -> int:
+    def get_n_splits(self, *arguments: Any, **options: Any) -> int:
         """Return the number of splits. The arguments are ignored."""
         return self.n_splits
 
@@ -82,8 +81,8 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
         self,
         X: Any,
         y: Any = None,
-        groups: npt.ArrayLike | None = None,
-        qid: npt.ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
     ) -> Iterator[tuple[Int64Array, Int64Array]]:
         """Yield the training and test rows of each split, int64 in ascending order.
 
@@ -99,6 +98,10 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
         """
         number = _query_of_rows(X, groups, qid)
         count = int(number.max()) + 1
+        if self.n_splits + self._only_trained_on > count:
+            raise ParameterError(
+                f"n_splits={self.n_splits} is too high, as there are only {count} queries"
+            )
         for train, test in self._of_queries(X, number, count):
             if not train.size:
                 raise ParameterError(
@@ -138,12 +141,8 @@ class QueryKFold(_QuerySplitter):
     def _of_queries(
         self, X: Any, number: Int64Array, count: int
     ) -> Iterator[tuple[Int64Array, Int64Array]]:
-        if self.n_splits > count:
-            raise ParameterError(
-                f"n_splits={self.n_splits} is too high, as there are only {count} queries"
-            )
-        of_queries = KFold(self.n_splits, shuffle=self.shuffle, random_state=self.random_state)
-        yield from of_queries.split(np.arange(count))
+        folds = KFold(self.n_splits, shuffle=self.shuffle, random_state=self.random_state)
+        yield from folds.split(np.arange(count))
 
 
 class QueryTimeSplit(_QuerySplitter):
@@ -169,6 +168,8 @@ class QueryTimeSplit(_QuerySplitter):
         [0, 1, 2, 3, 4, 5] [6]
     """
 
+    _only_trained_on = 1
+
     def __init__(
         self, n_splits: int = 5, *, time: Any = None, test_size: int | None = None
     ) -> None:
@@ -177,10 +178,6 @@ class QueryTimeSplit(_QuerySplitter):
     def _of_queries(
         self, X: Any, number: Int64Array, count: int
     ) -> Iterator[tuple[Int64Array, Int64Array]]:
-        if self.n_splits >= count:
-            raise ParameterError(
-                f"n_splits={self.n_splits} is too high, as there are only {count} queries"
-            )
         time = np.arange(count) if self.time is None else self._times(X, number, count)
         order = np.argsort(time, kind="stable")
         for train, test in TimeSeriesSplit(self.n_splits, test_size=self.test_size).split(order):
@@ -201,9 +198,9 @@ class QueryTimeSplit(_QuerySplitter):
                 f" {number.size} rows"
             )
         try:
-            if not bool(np.all(values == values)):
+            if not np.all(values == values):
                 raise TypeError("some are missing")
-            ranks = np.asarray(np.unique(values, return_inverse=True)[1], np.int64)
+            ranks = np.unique(values, return_inverse=True)[1]
         except TypeError as error:
             raise DataError(f"times cannot be ordered: {error}") from None
         if ranks.size == count:
@@ -216,17 +213,15 @@ class QueryTimeSplit(_QuerySplitter):
         return of_query
 
 
-def _query_of_rows(X: Any, groups: npt.ArrayLike | None, qid: npt.ArrayLike | None) -> Int64Array:
+def _query_of_rows(X: Any, groups: ArrayLike | None, qid: ArrayLike | None) -> Int64Array:
     """Return the number of each row's query or group, int64[N], in order of appearance."""
-    if qid is None:
-        qid = split_table(with_query_level(X))[1]
+    table, column, _ = split_table(with_query_level(X), usual=qid is None)
+    qid = column if qid is None else qid
     check_in_step(X=X, groups=groups, qid=qid)
     numbers = [query_numbers(checked_ids(ids)) for ids in (groups, qid) if ids is not None]
     if not numbers:
         raise DataError("splitters need queries: pass groups or qid, or a frame with a column qid")
-    table = as_frame(X)
-    X = X if table is None else table
-    rows = len(X) if not hasattr(X, "shape") else int(X.shape[0])
+    rows = table.shape[0] if hasattr(table, "shape") else len(table)
     for ids in numbers:
         if ids.size != rows or not rows:
             raise DataError(

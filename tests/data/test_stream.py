@@ -15,6 +15,7 @@ from boostrank.core.errors import DataError, DataWarning, FileFormatError, Train
 from boostrank.core.machine import free_memory
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import View
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.files.blocks import Block
 from boostrank.files.store import stream_files as stream_libsvm
@@ -135,10 +136,10 @@ def test_some_rows_stay_on_disk(file: Path) -> None:
     rows = np.flatnonzero(rng.random(every.shape[0]) < 0.2)
     order = rng.permutation(every.shape[1])
     for picked, stored_rows in (
-        (every[rows], on_disk.features.take(rows)),
-        (every[rows[2:]], on_disk.features.take(rows).take(np.arange(2, rows.size))),
-        (every[rows][:, order], on_disk.features.take(rows).in_order(order.tolist())),
-        (every[:0], on_disk.features.take(rows[:0])),
+        (every[rows], View(on_disk.features, rows)),
+        (every[rows[2:]], View(View(on_disk.features, rows), np.arange(2, rows.size))),
+        (every[rows][:, order], View(on_disk.features, rows).in_order(order.tolist())),
+        (every[:0], View(on_disk.features, rows[:0])),
     ):
 
         def dense(part: Any) -> Any:
