@@ -36,9 +36,8 @@ from boostrank.engines.engine_params import engine_threads, limit_in_children, w
 from boostrank.engines.lightgbm.format import LIGHTGBM, start_text
 from boostrank.engines.lightgbm.model_text import (
     listed_categories,
-    read_leaves,
-    rewritten,
     start_trees,
+    with_even_leaves,
 )
 from boostrank.engines.lightgbm.params import LINEAR_GAINS, TRUE, LightGBMParams
 from boostrank.engines.lightgbm.private import (
@@ -120,8 +119,8 @@ class LightGBMBooster(Booster):
         The native object is changed in place, and gets the categories as those of pandas.
         """
         body = self.native.model_to_string(num_iteration=-1).encode()
-        leaves, best = read_leaves(body), self.native.best_iteration
-        self.native.model_from_string(rewritten(body, leaves and leaves.in_units()).decode())
+        best = self.native.best_iteration
+        self.native.model_from_string(with_even_leaves(body).decode())
         self.native.best_iteration = best
         values = [categories[column].values for column in sorted(categories)]
         category_values = [list(column) for column in values if column is not None]
@@ -310,7 +309,7 @@ class LightGBM(Backend):
 
     def begin_with(self, start: LinearStart) -> Booster:
         """Return a model of one tree a feature, whose leaves are the steps of its curve."""
-        return self.load(start_text(start).encode())
+        return self.load(start_text(start))
 
 
 BACKEND = LightGBM()
