@@ -15,7 +15,6 @@ from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.types import ParamValues
 from boostrank.engines.engine_params import (
-    CheckedParams,
     Limits,
     Params,
     engine_threads,
@@ -128,7 +127,7 @@ SAMPLED_FRACTIONS = ("subsample", "colsample_bytree", "colsample_bylevel", "cols
 
 def translate(params: ParamValues) -> dict[str, Any]:
     """Return the parameters under XGBoost's names, with LightGBM's defaults."""
-    translated, given_as = Params.check_values(PARAMS, params)
+    given_as, translated = Params.check_values(PARAMS, params), PARAMS.resolve_names(params)
     for name in ("learning_rate", *SAMPLED_FRACTIONS):
         if translated.get(name) in (0, "0"):
             raise ParameterError(f"{given_as[name]}=0 must be above 0, or nothing would be learnt")
@@ -180,7 +179,7 @@ class XGBoostParams(Params):
         """Return boostrank's table of XGBoost's names, because XGBoost has none."""
         return _NAMES
 
-    def check_values(self, params: ParamValues) -> CheckedParams:
+    def check_values(self, params: ParamValues) -> dict[str, str]:
         """Check the values, and that LightGBM's parameters have counterparts in XGBoost."""
         translate(params)
         return super().check_values(params)
