@@ -20,8 +20,8 @@ from boostrank.engines.trees import LinearStart, ModelFormat
 if TYPE_CHECKING:
     from boostrank.objective.description import TrainingObjective
 
-SCORES, LEAVES, CONTRIBUTIONS = "scores", "leaves", "contributions"
-"""The outputs that `Booster.predict` can compute."""
+SCORES, LEAVES, CONTRIBUTIONS = "raw_score", "pred_leaf", "pred_contrib"
+"""The outputs that `Booster.predict` can compute, by their options in LightGBM."""
 
 
 Peers = Any

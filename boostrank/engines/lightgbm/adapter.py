@@ -22,7 +22,6 @@ from boostrank.data.rows import Rows, dense_batches, dense_rows, whole_of
 from boostrank.engines.base import (
     CONTRIBUTIONS,
     LEAVES,
-    SCORES,
     Backend,
     Booster,
     PredictRequest,
@@ -50,7 +49,6 @@ from boostrank.engines.lightgbm.private import (
 from boostrank.engines.trees import LinearStart, engine_names
 
 _MOST_GAINS = 1 << 16
-_OPTIONS = {CONTRIBUTIONS: "pred_contrib", LEAVES: "pred_leaf", SCORES: "raw_score"}
 
 
 @dataclass(eq=False)
@@ -93,7 +91,7 @@ class LightGBMBooster(Booster):
         options = {
             "num_iteration": self._trees(request.rounds),
             "num_threads": engine_threads("LightGBM", request.threads),
-            _OPTIONS[request.what]: True,
+            request.what: True,
         }
         batches: Iterable[Any] = [features]
         if request.what == CONTRIBUTIONS:

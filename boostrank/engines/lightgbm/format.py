@@ -271,7 +271,8 @@ LIGHTGBM = LightGBMFormat()
 
 def with_line(head: bytes, key: str, value: str) -> bytes:
     """Return the head of a model text with another value of a key."""
-    return _replaced(b"^%b=.*$" % key.encode(), f"{key}={value}".encode(), head)
+    line = f"{key}={value}".encode()
+    return re.sub(rb"(?m)^%b=.*$" % key.encode(), lambda _: line, head)
 
 
 def _forest(model: LightGBMText, first_tree: int) -> Forest:
@@ -324,12 +325,8 @@ def stamped(body: bytes, objective: bytes = b"lambdarank") -> bytes:
     tree_text, mark, parameters = trees.rpartition(b"\nparameters:\n")
     if mark:
         line = b"[objective: " + objective + b"]"
-        parameters = _replaced(rb"^\[objective: .*\]$", line, parameters)
+        parameters = re.sub(rb"(?m)^\[objective: .*\]$", line, parameters)
     return head + separator + tree_text + mark + parameters
-
-
-def _replaced(pattern: bytes, line: bytes, text: bytes) -> bytes:
-    return re.sub(pattern, lambda _: line, text, flags=re.MULTILINE)
 
 
 def _with_trees(
