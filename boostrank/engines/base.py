@@ -117,11 +117,6 @@ class Booster:
         return None
 
     @property
-    def n_features(self) -> int:
-        """The number of features."""
-        return len(self.feature_names)
-
-    @property
     def best_rounds(self) -> int:
         """The number of rounds that the native `predict` uses by default; 0 for all."""
         return 0

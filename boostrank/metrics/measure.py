@@ -458,13 +458,20 @@ class BoundMetrics:
         # Rank each query once for all metrics.
         work = [bound.work for bound in self._bound if bound.work is not None]
         ptr, ties = self.queries.ptr, TIES[self.conventions.ties]
-        sums = measure(work, s[self._rows], self._labels, ptr, ties=ties, threads=self._threads)
-        sums.reverse()
+        in_order, threads = s[self._rows], self._threads
+        sums = iter(measure(work, in_order, self._labels, ptr, ties=ties, threads=threads))
+        # Divide the sums, or call the function, and weigh the queries that count.
         columns = []
         for bound in self._bound:
             metric, counted = bound.metric, bound.counted
             if metric.function is None:
-                values = self._divide(bound, sums.pop())
+                spec, divisors, total = metric.spec, bound.divisors, next(sums)
+                values = np.divide(total, divisors, out=np.zeros_like(total), where=divisors > 0.0)
+                if spec.upper is not None:
+                    # Rounding may raise a perfect list above 1.
+                    np.minimum(values, spec.upper, out=values)
+                is_one = spec.ratio and self.conventions.empty_for(spec.name) == "one"
+                values[bound.empty] = float(is_one)
             else:
                 values = self._call(metric.function, f"metric {metric}", s)
                 counted = ~np.isnan(values[:, 0])
@@ -479,17 +486,6 @@ class BoundMetrics:
                 for name, k in zip(metric.names, cutoffs, strict=True)
             ]
         return columns
-
-    def _divide(self, bound: _Bound, sums: Float64Array) -> Float64Array:
-        """Return the values of a metric, float64[Q, p], from its sums."""
-        spec, divisors = bound.metric.spec, bound.divisors
-        values = np.divide(sums, divisors, out=np.zeros_like(sums), where=divisors > 0.0)
-        if spec.upper is not None:
-            # Rounding may raise a perfect list above 1.
-            np.minimum(values, spec.upper, out=values)
-        is_one = spec.ratio and self.conventions.empty_for(spec.name) == "one"
-        values[bound.empty] = float(is_one)
-        return values
 
     def _call(self, function: Function, metric: str, scores: Float64Array) -> Float64Array:
         """Return the values of a function, float64[Q, 1], with NaN where a query does not count."""

@@ -257,7 +257,6 @@ class LightGBM(Backend):
             largest = int(min(request.rows[0].labels.max(), _MOST_GAINS))
             params["label_gain"] = list(range(max(len(LINEAR_GAINS), largest + 1)))
         earlier, start_scores = request.earlier, request.start_scores
-        start_trees = 0 if earlier is None else earlier.start_trees
         sets = [("training", request.train), *request.valid]
         set_ids = [id(data) for _, data in sets]
         if request.resumed is not None:
@@ -270,10 +269,9 @@ class LightGBM(Backend):
             booster = create_booster(
                 params, sets, model=earlier and earlier.native, scores_of_set=scores_of_set
             )
-            earlier_rounds = 0 if earlier is None else earlier.rounds
-            rounds = Rounds(
-                request, booster, before=earlier_rounds, scores=partial(current_scores, booster)
-            )
+            model = LightGBMBooster(booster)
+            scores = partial(current_scores, booster)
+            rounds = Rounds(request, booster, before=model.rounds, scores=scores)
             sampling = Sampling(params)
 
             def gradient(scores: Array, dataset: Any) -> Any:
@@ -291,11 +289,11 @@ class LightGBM(Backend):
             except TrainingError as error:
                 # dart negates the dropped trees during a round, so its model is not usable here.
                 if self.params.resolve_names(params).get("boosting") != "dart":
-                    error.model = LightGBMBooster(booster)
+                    error.model = model
                 raise
-        booster.best_iteration = rounds.best_rounds and rounds.best_rounds + start_trees
+        booster.best_iteration = rounds.best_rounds and rounds.best_rounds + model.start_trees
         booster.model_from_string(booster.model_to_string()).free_dataset()
-        return Trained(LightGBMBooster(booster), rounds.best_rounds)
+        return Trained(model, rounds.best_rounds)
 
     def snapshot(self, model: Any) -> Snapshot:
         """Return the model, and the scores of all sets, which its trees do not reproduce."""
@@ -354,21 +352,22 @@ class Sampling:
             named_params.get("data_sample_strategy"),
         )
         self._fraction = float(named_params.get("bagging_fraction", 1.0))
-        self._every = int(named_params.get("bagging_freq", 0))
+        every = int(named_params.get("bagging_freq", 0))
         feature_fraction = min(
             float(named_params.get(name, 1.0))
             for name in ("feature_fraction", "feature_fraction_bynode")
         )
+        # The number of rounds that share a sample; 0 without sampling.
         samplings = (
             ("drop_seed", 4, is_dart),
-            ("bagging_seed", 3, grows_alone and self._fraction < 1 and self._every > 0),
+            ("bagging_seed", 3, every * (grows_alone and self._fraction < 1)),
             ("feature_fraction_seed", 2, grows_alone and feature_fraction < 1),
             ("extra_seed", 6, grows_alone and named_params.get("extra_trees") in TRUE),
         )
         self._seeds = {
-            name: int(named_params.get(name, named_params.get("seed", default)))
-            for name, default, is_active in samplings
-            if is_active
+            name: (int(named_params.get(name, named_params.get("seed", default))), int(rounds))
+            for name, default, rounds in samplings
+            if rounds > 0
         }
 
     def seed(self, model: Any, round: int) -> None:
@@ -376,17 +375,16 @@ class Sampling:
         rounds.
         """
         if "drop_seed" in self._seeds:
-            model.reset_parameter(self._seeds)
-            self._seeds = {}
+            drop_seed, _ = self._seeds.pop("drop_seed")
+            model.reset_parameter({"drop_seed": drop_seed})
         if not self._seeds:
             return
         seeds: dict[str, Any] = {
-            name: round_seed(name, seed, round) for name, seed in self._seeds.items()
+            name: round_seed(name, seed, round // rounds)
+            for name, (seed, rounds) in self._seeds.items()
         }
         if "bagging_seed" in seeds:
             # LightGBM applies a new seed for rows only with a new fraction.
             model.reset_parameter({"bagging_fraction": 0.999 * self._fraction})
-            bagging_seed = self._seeds["bagging_seed"]
-            seeds["bagging_seed"] = round_seed("bagging_seed", bagging_seed, round // self._every)
             seeds["bagging_fraction"] = self._fraction
         model.reset_parameter(seeds)

@@ -141,30 +141,30 @@ def plain_text(
         for child in (int(forest.left[node]), int(forest.right[node])):
             n_below[node] += n_below[child]
             sum_below[node] += sum_below[child]
-    means = np.divide(sum_below, n_below)
     decisions = np.where(missing_left, _MISSING_LEFT, _MISSING_RIGHT)
-    decisions = np.where(forest.categorical, 1, decisions)
-    all_sets = np.split(forest.sets, forest.set_ptr[1:-1])
-    trees = []
+    columns = {
+        "split_feature": forest.feature,
+        "split_gain": np.ones_like(forest.tree),
+        "threshold": threshold,
+        "decision_type": np.where(forest.categorical, 1, decisions),
+        "left_child": left,
+        "right_child": right,
+        "leaf_value": forest.value,
+        "leaf_count": np.ones(forest.value.size, np.int64),
+        "internal_value": np.divide(sum_below, n_below),
+        "internal_count": np.array(n_below),
+    }
+    # Cut the columns into trees, and number the sets of categories within them.
+    all_sets, trees = np.split(forest.sets, forest.set_ptr[1:-1]), []
     for node, leaf, size in zip(first_node, first_leaf, n_leaves, strict=True):
-        nodes, bounds = slice(node, node + size - 1), threshold[node : node + size - 1].copy()
-        in_sets = forest.categorical[nodes]
-        sets = [all_sets[int(i)].tolist() for i in bounds[in_sets]]
-        bounds[in_sets] = np.arange(len(sets))
-        tree = _write_tree(
-            sets,
-            split_feature=forest.feature[nodes].tolist(),
-            split_gain=[1] * (size - 1),
-            threshold=bounds.tolist(),
-            decision_type=decisions[nodes].tolist(),
-            left_child=left[nodes].tolist(),
-            right_child=right[nodes].tolist(),
-            leaf_value=forest.value[leaf : leaf + size].tolist(),
-            leaf_count=[1] * size,
-            internal_value=means[nodes].tolist(),
-            internal_count=n_below[nodes],
-        )
-        trees.append(tree)
+        at_leaves, at_nodes = slice(leaf, leaf + size), slice(node, node + size - 1)
+        spans = {name: at_leaves if name.startswith("leaf") else at_nodes for name in columns}
+        fields = {name: column[spans[name]].tolist() for name, column in columns.items()}
+        bounds, sets = fields["threshold"], []
+        for position in np.flatnonzero(forest.categorical[at_nodes]).tolist():
+            sets.append(all_sets[int(bounds[position])].tolist())
+            bounds[position] = len(sets) - 1.0
+        trees.append(_write_tree(sets, **fields))
     return _join(names, trees)
 
 

@@ -78,13 +78,10 @@ class XGBoostBooster(Booster):
     def feature_names(self) -> tuple[str, ...]:
         """The names of the features; f1, f2, ... in a model without names."""
         names = self.native.feature_names
-        return tuple(names) if names else tuple(f"f{i}" for i in range(1, self.n_features + 1))
-
-    @property
-    def n_features(self) -> int:
-        """The number of features, also of a model without names."""
+        if names:
+            return tuple(names)
         with _one_at_a_time:
-            return int(self.native.num_features())
+            return tuple(f"f{i + 1}" for i in range(self.native.num_features()))
 
     @property
     def stopped_rounds(self) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.types import Float64Array, Json
-from boostrank.engines.trees import StepTree, by_feature, just_above, refuse, write_json
+from boostrank.engines.trees import StepTree, just_above, refuse, write_json
 from boostrank.kernels.curves import Curve, rounded_down
 
 _NONE: Json = {"enc": [], "feature_segments": [], "sorted_idx": []}
@@ -177,12 +177,8 @@ def _is_start(tree: Json) -> bool:
     return len(features) == 1 and bounds == sorted(set(bounds)) and not tree.get("categories_nodes")
 
 
-def read_start(trees: Sequence[Json]) -> dict[int, Curve]:
-    """Return the sum of a start's trees as one function per feature."""
-    return by_feature(map(_read, trees))
-
-
-def _read(tree: Json) -> tuple[int, Curve]:
+def read_curve(tree: Json) -> tuple[int, Curve]:
+    """Return the feature and the function of a tree of a linear start."""
     nodes, leaves = _in_order(tree["left_children"], tree["right_children"])
     conditions = _float32(tree["split_conditions"])
     levels, documents = conditions[leaves], np.array(tree["sum_hessian"], dtype=np.float64)[leaves]
