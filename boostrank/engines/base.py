@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from boostrank.core.types import Array, Float64Array, ParamValues
@@ -250,7 +250,7 @@ class Resumed:
 
     snapshot: Snapshot
     begin: int
-    results: list[list[EvalResult]] = field(default_factory=list)
+    results: list[list[EvalResult]]
 
 
 def round_seed(name: str, seed: int, round: int) -> int:
@@ -291,12 +291,12 @@ class TrainRequest:
     gradient: Any
     native_objective: str | None
     metrics: list[Callable[[Array, Any], list[tuple[str, float, bool]]]]
-    earlier: Any = None
-    rows: list[RankingDataset] = field(default_factory=list)
-    start_scores: Sequence[Float64Array | None] = ()
-    callbacks: list[Callback] = field(default_factory=list)
-    resumed: Resumed | None = None
-    objective: TrainingObjective | None = None
+    earlier: Any
+    rows: list[RankingDataset]
+    start_scores: Sequence[Float64Array | None]
+    callbacks: list[Callback]
+    resumed: Resumed | None
+    objective: TrainingObjective | None
 
 
 class Trained(NamedTuple):

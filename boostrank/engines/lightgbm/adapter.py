@@ -6,7 +6,6 @@ import contextlib
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial, wraps
 from typing import Any
 
@@ -51,7 +50,6 @@ from boostrank.engines.trees import LinearStart, engine_names
 _MOST_GAINS = 1 << 16
 
 
-@dataclass(eq=False)
 class LightGBMBooster(Booster):
     """A model with a `lightgbm.Booster` as `native`."""
 

@@ -312,7 +312,7 @@ def _forest(model: LightGBMText, first_tree: int) -> Forest:
     )
 
 
-def stamped(body: bytes, objective: bytes = b"lambdarank") -> bytes:
+def stamped(body: bytes) -> bytes:
     """Return the same model with an objective that other programs support, because many serving
     tools require one.
 
@@ -320,13 +320,9 @@ def stamped(body: bytes, objective: bytes = b"lambdarank") -> bytes:
     """
     head, separator, trees = body.partition(b"\n\n")
     head = re.sub(rb"\nobjective=.*", b"", head)
-    after = rb"(\nmax_feature_idx=.*)"
-    head = re.sub(after, lambda line: line[1] + b"\nobjective=" + objective, head)
-    tree_text, mark, parameters = trees.rpartition(b"\nparameters:\n")
-    if mark:
-        line = b"[objective: " + objective + b"]"
-        parameters = re.sub(rb"(?m)^\[objective: .*\]$", line, parameters)
-    return head + separator + tree_text + mark + parameters
+    head = re.sub(rb"(\nmax_feature_idx=.*)", rb"\1\nobjective=lambdarank", head)
+    parameter = b"[objective: lambdarank]"
+    return head + separator + re.sub(rb"(?m)^\[objective: .*\]$", parameter, trees)
 
 
 def _with_trees(

@@ -54,7 +54,6 @@ _BINNED_BYTES_A_CELL, _SKETCH_BYTES = 2, 60_000
 _one_at_a_time = threading.RLock()
 
 
-@dataclass(eq=False)
 class XGBoostBooster(Booster):
     """A model with an `xgboost.Booster` as `native`."""
 
