@@ -108,8 +108,7 @@ class Booster:
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         """Return the model file of the first `rounds` rounds, or of all rounds if `rounds` is 0."""
-        body: bytes = self.native.to_bytes(rounds)
-        return body
+        return bytes(self.native.to_bytes(rounds))
 
     @property
     def index_base(self) -> int | None:

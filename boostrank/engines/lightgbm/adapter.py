@@ -295,11 +295,11 @@ class LightGBM(Backend):
 
     def snapshot(self, model: Any) -> Snapshot:
         """Return the model, and the scores of all sets, which its trees do not reproduce."""
-        scores = (
+        scores = tuple(
             np.array(current_scores(model, data), np.float64)
             for data in (model.train_set, *model.valid_sets)
         )
-        return Snapshot(LightGBMBooster(model).to_bytes(), tuple(scores))
+        return Snapshot(LightGBMBooster(model).to_bytes(), scores)
 
     def begin_with(self, start: LinearStart) -> Booster:
         """Return a model of one tree a feature, whose leaves are the steps of its curve."""

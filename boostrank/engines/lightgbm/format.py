@@ -71,24 +71,24 @@ def _join(names: Sequence[str], trees: Sequence[Tree]) -> bytes:
 
 def write_start(curves: Mapping[int, Curve]) -> list[Tree]:
     """Return the trees of a linear start, one a feature."""
-    return [_write_curve(feature, curve) for feature, curve in curves.items()]
-
-
-def _write_curve(feature: int, curve: Curve) -> Tree:
-    tree = StepTree.from_curve(curve)
-    nodes = len(tree.left)
-    return _write_tree(
-        split_feature=[feature] * nodes,
-        split_gain=[0] * nodes,
-        threshold=[LOWEST, *tree.bounds],
-        decision_type=[_MISSING_LEFT, *[_MISSING_RIGHT] * (nodes - 1)],
-        left_child=tree.left,
-        right_child=tree.right,
-        leaf_value=tree.value[: nodes - 1 : -1],
-        leaf_count=tree.documents[: nodes - 1 : -1],
-        internal_value=tree.value[:nodes],
-        internal_count=tree.documents[:nodes],
-    )
+    trees = []
+    for feature, curve in curves.items():
+        steps = StepTree.from_curve(curve)
+        nodes = len(steps.left)
+        tree = _write_tree(
+            split_feature=[feature] * nodes,
+            split_gain=[0] * nodes,
+            threshold=[LOWEST, *steps.bounds],
+            decision_type=[_MISSING_LEFT, *[_MISSING_RIGHT] * (nodes - 1)],
+            left_child=steps.left,
+            right_child=steps.right,
+            leaf_value=steps.value[: nodes - 1 : -1],
+            leaf_count=steps.documents[: nodes - 1 : -1],
+            internal_value=steps.value[:nodes],
+            internal_count=steps.documents[:nodes],
+        )
+        trees.append(tree)
+    return trees
 
 
 def _write_tree(sets: Sequence[list[int]] = (), **columns: list[Any]) -> Tree:

@@ -110,15 +110,14 @@ _NAMES = {
     },
     **{name: name for name in (*_KNOWN.split(), *OF_OBJECTIVES, *REFUSED)},
 }
-# Prediction at raw score 0, for objectives that transform scores.
-_ZERO = dict.fromkeys(("binary:logistic", "binary:logitraw", "reg:logistic"), 0.5)
-_ZERO |= dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), 1.0)
-_RAW = frozenset(
-    """
+# Prediction at raw score 0, which some objectives transform.
+_RAW = """
     binary:hinge rank:map rank:ndcg rank:pairwise reg:absoluteerror reg:pseudohubererror
     reg:quantileerror reg:squarederror reg:squaredlogerror
-    """.split()
-)
+"""
+_ZERO = dict.fromkeys(_RAW.split(), 0.0)
+_ZERO |= dict.fromkeys(("binary:logistic", "binary:logitraw", "reg:logistic"), 0.5)
+_ZERO |= dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), 1.0)
 
 
 SAMPLED_FRACTIONS = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
@@ -158,12 +157,11 @@ def translate(params: ParamValues) -> dict[str, Any]:
 
 def base_score(objective: str) -> float:
     """Return the `base_score` with which raw scores start at 0."""
-    objectives = [*_RAW, *_ZERO]
-    if objective not in objectives:
+    if objective not in _ZERO:
         raise ParameterError(
-            f"xgboost:{objective} is not a ranking objective.{did_you_mean(objective, objectives)}"
+            f"xgboost:{objective} is not a ranking objective.{did_you_mean(objective, _ZERO)}"
         )
-    return _ZERO.get(objective, 0.0)
+    return _ZERO[objective]
 
 
 class XGBoostParams(Params):
