@@ -107,9 +107,7 @@ def write_start(curves: Mapping[int, Curve], n_features: int) -> list[Json]:
 
 
 def _tree(feature: int, curve: Curve, n_features: int) -> Json:
-    """Return the tree of a curve without its id, in which siblings are adjacent, as XGBoost's SHAP
-    requires.
-    """
+    """Return the tree of a curve, in which siblings are adjacent, as XGBoost's SHAP requires."""
     tree = StepTree.from_curve(curve)
     bounds = np.nextafter(rounded_down(np.array(tree.bounds)), np.inf)
     conditions = _float32([_LOWEST, *bounds, *tree.value[len(tree.left) :]])
@@ -126,13 +124,19 @@ def _tree(feature: int, curve: Curve, n_features: int) -> Json:
             unvisited += [child + 1, child]
     return {
         "base_weights": _float32(tree.value)[nodes].tolist(),
+        "categories": [],
+        "categories_nodes": [],
+        "categories_segments": [],
+        "categories_sizes": [],
         "default_left": [int(node == 0) for node in nodes],
+        "id": 0,
         "left_children": left_children,
         "loss_changes": [0.0] * len(nodes),
         "parents": parents,
         "right_children": [child + (child > 0) for child in left_children],
         "split_conditions": conditions[nodes].tolist(),
         "split_indices": [feature * (node >= 0) for node in nodes],
+        "split_type": [0] * len(nodes),
         "sum_hessian": _float32(tree.documents)[nodes].tolist(),
         "tree_param": {
             "num_deleted": "0",
