@@ -7,10 +7,11 @@ The module `objective.description` uses one more private part, the stack of `lgb
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import lightgbm
 import numpy as np
@@ -22,7 +23,8 @@ from boostrank.core.types import Array, Float64Array, Int64Array, ParamValues
 from boostrank.data.arrays import Features
 from boostrank.data.rows import Rows, dense_batches, dense_rows
 from boostrank.engines.base import Peers
-from boostrank.files.store import Entry, entry_name
+from boostrank.files.blocks import zeroed
+from boostrank.files.store import Entry, Origin, entry_name
 
 _FLOAT32, _INT32 = 0, 2  # C_API_DTYPE_*
 ZERO = float(np.float32(1e-35))
@@ -129,17 +131,8 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
     def fill(self, data: Features, reference: Any) -> None:
         """Load the bins from the cache, or push the rows into new ones."""
         key = self._key(data, reference)
-        if key is not None:
-            cache, binning, rows_key = data.origin.cache, key["params"], key["data"]
-            name = entry_name(
-                "bins", *data.origin.names, rows_key["options"], rows_key["like"], binning
-            )
-            entry: Entry | None = cache.load(name, key)
-            if entry is not None:
-                with entry.big:
-                    self.load_bins(entry.big_path(), reference)
-                self.cache_key = entry_name("id", key)
-                return
+        if key is not None and self._load(data.origin, key, reference):
+            return
         rows = data.shape[0]
         if reference is None:
             self._create_bins(data)
@@ -151,9 +144,11 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
             if watch is not None:
                 watch(start + piece.shape[0], rows)
         return_memory()  # lists of pushed values: a tenth of the bins or more
-        # Before labels and weights, which the cache of the rows stores.
-        if key is not None and cache.save(name, key, {}, self.save_bins):
-            self.cache_key = entry_name("id", key)
+        if key is not None:  # before labels and weights, which the cache of the rows stores
+            entry = entry_name("id", key)
+            name = self._name(data.origin, key)
+            if data.origin.cache.save(name, key, {"id": entry}, self.save_bins):
+                self.cache_key = entry
 
     def _create_bins(self, data: Features) -> None:
         """Create empty bins from a sample of all workers' rows."""
@@ -164,24 +159,15 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
             first_row, n_rows = sum(rows_of_workers[: peers.rank]), sum(rows_of_workers)
         sampled = self.sampled_rows(n_rows).astype(np.int64)
         own_rows = sampled[(sampled >= first_row) & (sampled < first_row + rows)] - first_row
-        sample = _sample_rows(data, own_rows)
+        sample = _sample_columns(data, own_rows)
         if peers is not None:
-            sample = sparse.vstack(peers.share(sample), "csr")
-        # The values of each column, and their positions in the sample.
-        sample = sample.tocsc()
-        values = sample.data.astype(np.float64)
-        positions = sample.indices.astype(np.int32, copy=False)
-        lengths = np.diff(sample.indptr).astype(np.int32)
-        starts = sample.indptr[:-1].astype(np.int64)
-        pointers = ctypes.c_void_p * starts.size
-        addresses = [
-            pointers(*(column.ctypes.data + column.itemsize * starts).tolist())
-            for column in (values, positions)
-        ]
+            sample = _gather_columns(peers, sample, own_rows.size)
+        lengths = np.array([values.size for values in sample.values], np.int32)
+        addresses = [[array.ctypes.data for array in columns] for columns in sample]
         self._create(
             _LIB.LGBM_DatasetCreateFromSampledColumn,
-            *addresses,
-            starts.size,
+            *((ctypes.c_void_p * len(pointers))(*pointers) for pointers in addresses),
+            len(sample.values),
             _pointer(lengths),
             sampled.size,
             rows,
@@ -191,21 +177,36 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
 
     def _key(self, data: Features, reference: Any) -> dict[str, Any] | None:
         """Return what the bins depend on, or None if it is unknown."""
-        reference_key = getattr(reference, "cache_key", None)
-        is_unknown = reference is not None and reference_key is None
-        if is_unknown or getattr(data, "origin", None) is None:
-            return None
         aliases = parameter_names()
         engine_params = {aliases.get(name, name): value for name, value in self.params.items()}
         binning = {
             name: value for name, value in sorted(engine_params.items()) if name not in _NO_BINS
         }
+        if getattr(data, "origin", None) is None:
+            return None
+        reference_key = getattr(reference, "cache_key", None)
+        if reference is not None and reference_key is None:
+            return None
         return {
             "engine": f"lightgbm {lightgbm.__version__}",
             "params": binning,
             "data": dict(data.origin.key),
             "reference": reference_key,
         }
+
+    def _name(self, origin: Origin, key: dict[str, Any]) -> str:
+        return entry_name(
+            "bins", *origin.names, key["data"]["options"], key["data"]["like"], key["params"]
+        )
+
+    def _load(self, origin: Origin, key: dict[str, Any], reference: Any) -> bool:
+        entry: Entry | None = origin.cache.load(self._name(origin, key), key)
+        if entry is None or "id" not in entry.note:
+            return False
+        with entry.big:
+            self.load_bins(entry.big_path(), reference)
+        self.cache_key = entry.note["id"]
+        return True
 
     def _lazy_init(self, **arguments: Any) -> StreamedDataset:
         self.params = arguments["params"] or {}
@@ -283,16 +284,57 @@ def pieces(data: Features) -> Iterator[tuple[int, Any]]:
         yield from ((start, dense_rows(data, start, stop)) for start, stop in dense_batches(data))
 
 
-def _sample_rows(data: Features, sampled: Int64Array) -> Any:
-    """Return rows of ascending numbers as float32 CSR without zeros."""
-    sample = [sparse.csr_matrix((0, data.shape[1]), dtype=np.float32)]
+class SampledColumns(NamedTuple):
+    """The nonzero values of each column of a sample, and their positions in it."""
+
+    values: list[Array]
+    positions: list[Array]
+
+
+def _sample_columns(data: Features, sampled: Int64Array) -> SampledColumns:
+    """Return the columns of the sample, in two passes to save memory."""
+    # First pass: count the values of each column.
+    column_counts = np.zeros(data.shape[1], np.int64)
+    for _, piece in _sampled(data, sampled):
+        column_counts += np.diff(piece.indptr)
+    column_ends = np.cumsum(column_counts)
+    n_values = int(column_ends[-1])
+    values, positions = zeroed(n_values, np.float64), zeroed(n_values, np.int32)
+    next_place = column_ends - column_counts
+    # Second pass: fill them in.
+    for start, piece in _sampled(data, sampled):
+        for column, (begin, stop) in enumerate(itertools.pairwise(piece.indptr.tolist())):
+            rows_of_column = slice(next_place[column], next_place[column] + stop - begin)
+            values[rows_of_column] = piece.data[begin:stop]
+            positions[rows_of_column] = piece.indices[begin:stop] + start
+            next_place[column] += stop - begin
+    return SampledColumns(np.split(values, column_ends[:-1]), np.split(positions, column_ends[:-1]))
+
+
+def _sampled(data: Features, sampled: Int64Array) -> Iterator[tuple[int, Any]]:
+    """Iterate over pairs of a position in the sample and sampled rows as CSC without zeros."""
     for start, rows in pieces(data):
         first, last = np.searchsorted(sampled, [start, start + rows.shape[0]]).tolist()
-        piece = sparse.csr_matrix(rows[sampled[first:last] - start])
-        piece.data[np.abs(piece.data) <= ZERO] = 0.0  # NaN stays
-        piece.eliminate_zeros()
-        sample.append(piece)
-    return sparse.vstack(sample, "csr")
+        if first < last:
+            piece = sparse.csc_matrix(rows[sampled[first:last] - start])
+            piece.data[np.abs(piece.data) <= ZERO] = 0.0  # NaN stays
+            piece.eliminate_zeros()
+            piece.sort_indices()
+            yield first, piece
+
+
+def _gather_columns(peers: Peers, sample: SampledColumns, n_rows: int) -> SampledColumns:
+    """Return the columns of the samples of all workers, given this worker's sample of `n_rows`."""
+    values = [column.astype(np.float32) for column in sample.values]
+    all_values, all_positions, offset = [], [], np.int32(0)
+    for count, worker_values, worker_positions in peers.share((n_rows, values, sample.positions)):
+        all_values.append(worker_values)
+        all_positions.append([positions + offset for positions in worker_positions])
+        offset += np.int32(count)
+    return SampledColumns(
+        [np.concatenate(columns).astype(np.float64) for columns in zip(*all_values, strict=True)],
+        [np.concatenate(columns) for columns in zip(*all_positions, strict=True)],
+    )
 
 
 def is_complete(path: str) -> bool:
