@@ -6,6 +6,7 @@ import codecs
 import re
 from dataclasses import dataclass
 from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import (
@@ -139,8 +140,7 @@ def engines_with(parameter: str) -> list[str]:
 
 def formats() -> list[ModelFormat]:
     """Return the model formats of all engines, without importing the engines."""
-    names = (engine.format.split(":") for engine in ENGINES.values())
-    return [getattr(import_module(module), name) for module, name in names]
+    return [resolve_name(engine.format) for engine in ENGINES.values()]
 
 
 # Other files in place of a model, which may begin as data or scores do.

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from boostrank.core.types import Array, Float64Array, ParamValues
@@ -20,8 +20,8 @@ from boostrank.engines.trees import LinearStart, ModelFormat
 if TYPE_CHECKING:
     from boostrank.objective.description import TrainingObjective
 
-SCORES, LEAVES, CONTRIBUTIONS = "scores", "leaves", "contributions"
-"""The outputs that `Booster.predict` can compute."""
+SCORES, LEAVES, CONTRIBUTIONS = "raw_score", "pred_leaf", "pred_contrib"
+"""The outputs that `Booster.predict` can compute, by their options in LightGBM."""
 
 
 Peers = Any
@@ -108,18 +108,12 @@ class Booster:
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         """Return the model file of the first `rounds` rounds, or of all rounds if `rounds` is 0."""
-        body: bytes = self.native.to_bytes(rounds)
-        return body
+        return bytes(self.native.to_bytes(rounds))
 
     @property
     def index_base(self) -> int | None:
         """The number of the first feature in libsvm text, if the model's file tells, or None."""
         return None
-
-    @property
-    def n_features(self) -> int:
-        """The number of features."""
-        return len(self.feature_names)
 
     @property
     def best_rounds(self) -> int:
@@ -255,7 +249,7 @@ class Resumed:
 
     snapshot: Snapshot
     begin: int
-    results: list[list[EvalResult]] = field(default_factory=list)
+    results: list[list[EvalResult]]
 
 
 def round_seed(name: str, seed: int, round: int) -> int:
@@ -296,12 +290,12 @@ class TrainRequest:
     gradient: Any
     native_objective: str | None
     metrics: list[Callable[[Array, Any], list[tuple[str, float, bool]]]]
-    earlier: Any = None
-    rows: list[RankingDataset] = field(default_factory=list)
-    start_scores: Sequence[Float64Array | None] = ()
-    callbacks: list[Callback] = field(default_factory=list)
-    resumed: Resumed | None = None
-    objective: TrainingObjective | None = None
+    earlier: Any
+    rows: list[RankingDataset]
+    start_scores: Sequence[Float64Array | None]
+    callbacks: list[Callback]
+    resumed: Resumed | None
+    objective: TrainingObjective | None
 
 
 class Trained(NamedTuple):

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -47,11 +47,14 @@ class Limits:
         return cls(np.zeros(columns, np.int64))
 
 
-class CheckedParams(NamedTuple):
-    """Parameters under their main names, and the name under which each was given."""
-
-    values: dict[str, Any]
-    given_as: dict[str, str]
+_LOWER_BOUNDS = {
+    "num_leaves": 2,
+    "max_leaves": 0,
+    "max_bin": 2,
+    "min_data_in_leaf": 0,
+    "max_depth": -(2**31),
+    "verbosity": -(2**31),
+}
 
 
 class Params:
@@ -65,6 +68,7 @@ class Params:
         refused: main name -> reason why the parameter is rejected, and the remedy.
         harmless: values of refused parameters that are allowed, by main name.
         untried: main names of parameters that `attempt` cannot check.
+        of_features: main names of parameters with one number per feature.
     """
 
     title = "this engine"
@@ -73,6 +77,7 @@ class Params:
     refused: Mapping[str, str] = {}
     harmless: Mapping[str, tuple[Any, ...]] = {}
     untried: frozenset[str] = frozenset({"verbosity"})
+    of_features: tuple[str, ...] = ()
 
     def names(self) -> Mapping[str, str]:
         """Return the main name of every name and alias."""
@@ -82,22 +87,20 @@ class Params:
         """Raise an error if a parameter is unknown or not supported, or if the engine rejects its
         value.
         """
-        given_as = self.check_values(params).given_as
+        given_as = self.check_values(params)
         tried_params = {
             name: params[name] for main, name in given_as.items() if main not in self.untried
         }
-        error = self._failure(tried_params)
-        if error is None:
+        if self._failure(tried_params) is None:
             return
-        # Try the parameters one by one to find the rejected one.
-        rejected = tried_params
-        for name, value in tried_params.items():
-            error_of_one = self._failure({name: value})
-            if error_of_one is not None:
-                rejected, error = {name: value}, error_of_one
-                break
-        assignments = ", ".join(f"{name}={value!r}" for name, value in rejected.items())
-        raise ParameterError(f"{self.title} rejects {assignments}: {refusal(error)}") from error
+        # Try the parameters one by one to find the rejected one, or else name them all.
+        for rejected in (*({name: value} for name, value in tried_params.items()), tried_params):
+            error = self._failure(rejected)
+            if error is not None:
+                assignments = ", ".join(f"{name}={value!r}" for name, value in rejected.items())
+                raise ParameterError(
+                    f"{self.title} rejects {assignments}: {refusal(error)}"
+                ) from error
 
     def _failure(self, params: dict[str, Any]) -> Exception | None:
         try:
@@ -108,8 +111,9 @@ class Params:
             return error
         return None
 
-    def check_values(self, params: ParamValues) -> CheckedParams:
-        """Check the values, as far as the engine itself would not.
+    def check_values(self, params: ParamValues) -> dict[str, str]:
+        """Check the values, as far as the engine itself would not, and return the given name of
+        each parameter by its main name.
 
         Raises:
             UnknownParameter: the engine has no such parameter.
@@ -117,20 +121,25 @@ class Params:
                 engine would misread.
         """
         aliases = self.names()
-        engine_params: dict[str, Any] = {}
         given_as: dict[str, str] = {}
         for name, value in params.items():
             if name not in aliases:
                 hint = did_you_mean(name, aliases, list_all=False)
                 raise UnknownParameter(f"{self.title} has no parameter {name!r}.{hint}")
-            main = aliases.get(name, name)
-            if main in engine_params:
+            main = aliases[name]
+            if main in given_as:
                 raise ParameterError(f"{given_as[main]!r} and {name!r} are the same parameter")
             if main in self.refused and value not in self.harmless.get(main, ()):
                 raise ParameterError(f"{name} is not supported: {self.refused[main]}")
-            engine_params[main], given_as[main] = value, name
-        check_numbers(engine_params, given_as)
-        return CheckedParams(engine_params, given_as)
+            given_as[main] = name
+        # Check the numbers that an engine or the memory plan would misread or reject only later.
+        for main, name in given_as.items():
+            value = params[name]
+            if main in _LOWER_BOUNDS and value is not None:
+                as_whole(value, name, _LOWER_BOUNDS[main])
+            elif isinstance(value, float | np.floating) and not np.isfinite(value):
+                raise ParameterError(f"{name}={value!r} must be a finite number")
+        return given_as
 
     def attempt(self, params: dict[str, Any]) -> None:
         """Try the parameters with the engine, which raises its own errors."""
@@ -173,15 +182,21 @@ class Params:
         converted, aliases = dict(params), self.names()
         for name, value in params.items():
             main = aliases.get(name, name)
+            numbers: Sequence[float] = ()
             if main == "monotone_constraints":
-                directions = read_directions(value, names)
-                converted[name] = directions + [directions[column] for column in followed]
-            elif main == "interaction_constraints" and value not in ("", None):
+                numbers = read_directions(value, names)
+            elif main in self.of_features:
+                numbers = read_numbers(value, names, main)
+            if numbers:
+                converted[name] = [*numbers, *(numbers[column] for column in followed)]
+            if main == "interaction_constraints" and value not in ("", None):
                 groups, columns = read_groups(value, names), len(names)
                 converted[name] = [
                     [*group, *(columns + i for i, column in enumerate(followed) if column in group)]
                     for group in groups
                 ]
+        if codes and "categorical_column" in aliases:
+            converted["categorical_column"] = list(codes)
         return converted
 
     def limits(self, params: ParamValues, names: Sequence[str]) -> Limits:
@@ -300,17 +315,6 @@ def _column(feature: Any, names: Sequence[str] | None, parameter: str) -> Any:
             f"{parameter}: there is no column {feature}; the columns are 0 to {len(names) - 1}"
         )
     return int(feature)
-
-
-def check_numbers(params: ParamValues, given_as: Mapping[str, str]) -> None:
-    """Check the numbers that an engine or the memory plan would misread or reject only later."""
-    lower_bounds = {"num_leaves": 2, "max_leaves": 0, "max_bin": 2, "min_data_in_leaf": 0}
-    lower_bounds |= {"max_depth": -(2**31), "verbosity": -(2**31)}
-    for name, value in params.items():
-        if name in lower_bounds and value is not None:
-            as_whole(value, given_as[name], lower_bounds[name])
-        elif isinstance(value, float | np.floating) and not np.isfinite(value):
-            raise ParameterError(f"{given_as[name]}={value!r} must be a finite number")
 
 
 def as_whole(value: Any, name: str, low: int) -> int:

@@ -267,11 +267,11 @@ def engine_names(names: Sequence[str]) -> tuple[str, ...]:
     `<`.
     """
     accepted = [re.sub(r"[\s\[\]{}\",:<>]", "_", name) for name in names]
-    uses: dict[str, int] = {}
+    earlier_names = set[str]()
     for i, name in enumerate(accepted):
-        uses[name] = uses.get(name, 0) + 1
-        if uses[name] > 1:
+        if name in earlier_names:
             accepted[i] = f"{name}.{i}"
+        earlier_names.add(name)
     return tuple(accepted)
 
 

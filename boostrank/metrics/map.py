@@ -41,14 +41,9 @@ def kernel(
 def divisors(
     grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions
 ) -> Float64Array:
-    """Return the divisor of each query, which is R or min(R, k)."""
+    """Return the divisor of each query, which is R, float64[Q, 1], or min(R, k), float64[Q, p]."""
     relevant = totals(grades, ptr)[:, None]
-    limit = (
-        cutoffs
-        if conventions.ap_divisor == "reachable"
-        else np.full_like(cutoffs, np.iinfo(np.int64).max)
-    )
-    return np.minimum(relevant, limit)
+    return np.minimum(relevant, cutoffs) if conventions.ap_divisor == "reachable" else relevant
 
 
 SPEC = MetricSpec(

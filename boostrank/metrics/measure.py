@@ -7,10 +7,10 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +25,6 @@ from boostrank.core.types import (
     Array,
     BoolArray,
     Float64Array,
-    Int64Array,
     as_numbers,
     check_in_step,
 )
@@ -255,34 +254,37 @@ def evaluate(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Bound:
-    """A metric bound to a data set, with increasing cut-offs."""
+class _Bound(NamedTuple):
+    """A metric bound to a data set, with increasing cut-offs. A function has no work."""
 
     metric: Metric
-    work: MetricPass | None  # None for a function
-    divisors: Float64Array  # [Q, p]
     empty: BoolArray  # [Q]
     counted: BoolArray  # [Q]
+    work: MetricPass | None = None
+    divisors: Any = None  # float64[Q, p]
+
+
+class _Column(NamedTuple):
+    """The values of a metric at a cut-off, and the queries that it counts."""
+
+    name: str
+    values: Float64Array  # [Q]
+    counted: BoolArray  # [Q]
+    empty: BoolArray  # [Q]
     weights: Float64Array  # [Q], 0 where not counted, sums to 1
     weight: float  # total of the included queries
 
-    def mean(self, values: Float64Array) -> float:
-        """Return the weighted mean over queries. It does not depend on other metrics or the number
-        of threads.
+    @property
+    def mean(self) -> float:
+        """The weighted mean over queries. It does not depend on other metrics or the number of
+        threads.
         """
-        return float(np.sum(np.ascontiguousarray(values) * self.weights))
+        return float(np.sum(np.ascontiguousarray(self.values) * self.weights))
 
-    def per_query(self, values: Float64Array) -> Float64Array:
-        return np.where(self.counted, values, np.nan)
-
-    def restricted_to(self, counted: BoolArray, queries: QueryIndex) -> _Bound:
-        """Return the metric over the queries that count."""
-        weights = np.where(counted, queries.each_weight, 0.0)
-        weight = float(weights.sum())
-        if weight:
-            weights = weights / weight
-        return replace(self, counted=counted, weights=weights, weight=weight)
+    @property
+    def per_query(self) -> Float64Array:
+        """The values, with NaN for excluded queries."""
+        return np.where(self.counted, self.values, np.nan)
 
 
 class BoundMetrics:
@@ -321,9 +323,7 @@ class BoundMetrics:
             raise DataError(
                 f"there are {y.size} labels, but the queries cover {queries.n_documents} documents"
             )
-        self._rows: Int64Array | None = (
-            None  # row order that breaks ties, if it is not the input order
-        )
+        self._rows: Any = slice(None)  # row order that breaks ties
         if self.conventions.ties == "docno":  # by query, then by descending name, as trec_eval does
             if docnos is None:
                 raise ParameterError(
@@ -334,19 +334,16 @@ class BoundMetrics:
                 raise DataError(
                     f"there are {names.size} document names for {queries.n_documents} documents"
                 )
-            if names.size and (unnamed := np.flatnonzero(names == b"")).size:
+            for row in np.flatnonzero(names == b"").tolist():
                 raise queries.row_error(
-                    int(unnamed[0]), "has no name for ties='docno'; name it, or choose other ties"
+                    row, "has no name for ties='docno'; name it, or choose other ties"
                 )
-            rank = np.unique(names, return_inverse=True)[1] if names.size else np.zeros(0, np.int64)
-            self._rows = np.lexsort((-rank, queries.of_rows())).astype(np.int64)
-        self._labels = y
-        self._partial = partial
-        self._judged = judged
-        self._grades: dict[
-            Grades, Float64Array
-        ] = {}  # shared by metrics to save 8 bytes per document
-        self._bound = [self._bind(m) for m in self.metrics]
+            rank = np.unique(names, return_inverse=True)[1]
+            self._rows = np.lexsort((-rank, queries.of_rows()))
+        self._labels, self._partial, self._judged = y, partial, judged
+        # Metrics that grade alike share the grades.
+        self._grades: dict[Grades, Float64Array] = {}
+        self._bound = [self._bind(metric) for metric in self.metrics]
         for metric in self.metrics:
             if metric.function and self.names.count(metric.name) > 1:
                 raise ParameterError(
@@ -359,30 +356,26 @@ class BoundMetrics:
         return tuple(name for metric in self.metrics for name in metric.names)
 
     def _bind(self, metric: Metric) -> _Bound:
-        queries = self.queries
-        conventions = self.conventions
+        queries, conventions = self.queries, self.conventions
         counted = np.ones(len(queries), dtype=bool)
-        nothing = np.zeros(0)
         if metric.function is not None:
             with queries.naming_rows():
                 empty = totals(relevance(self._labels, conventions), queries.ptr) <= 0.0
-            return _Bound(metric, None, nothing, empty, counted, nothing, 0.0)
+            return _Bound(metric, empty, counted)
         # Grade the documents once for all metrics that grade alike.
         spec = metric.spec
         cutoffs = np.array(sorted(metric.cutoffs) or [WHOLE_LIST], dtype=np.int64)
         if spec.grades not in self._grades:
             with queries.naming_rows():
                 grades = spec.grades(self._labels, conventions)
-            self._grades[spec.grades] = grades if self._rows is None else grades[self._rows]
+            self._grades[spec.grades] = grades[self._rows]
         grades = self._grades[spec.grades]
-        pool = grades
-        ptr = queries.ptr
+        pool, ptr = grades, queries.ptr
         if self._judged is not None and spec.ratio:
-            pool = spec.grades(self._judged[0], conventions)
-            ptr = self._judged[1].ptr
+            judged_labels, judged_queries = self._judged
+            pool, ptr = spec.grades(judged_labels, conventions), judged_queries.ptr
         total = totals(pool, ptr)
-        if not np.isfinite(total).all():
-            q = int(np.flatnonzero(~np.isfinite(total))[0])
+        for q in np.flatnonzero(~np.isfinite(total)).tolist():
             raise DataError(f"{metric}: the gains of query {queries.qid[q]} overflow when summed")
         # Leave out the queries that the conventions exclude.
         work = MetricPass(spec.kernel, grades, spec.weights(queries.longest, conventions), cutoffs)
@@ -397,13 +390,11 @@ class BoundMetrics:
                 f" no relevant document, {int((queries.sizes == 1).sum())} have one document);"
                 f" conventions: {conventions.describe()}"
             )
-        divisors = spec.divisors(pool, ptr, cutoffs, conventions)
-        bound = _Bound(metric, work, divisors, empty, counted, nothing, 0.0)
-        return bound.restricted_to(counted, queries)
+        return _Bound(metric, empty, counted, work, spec.divisors(pool, ptr, cutoffs, conventions))
 
     def values(self, scores: ArrayLike) -> dict[str, float]:
         """Return the mean of every metric at every cut-off. The errors are those of `evaluate`."""
-        return {name: bound.mean(values) for name, bound, values in self._columns(scores)}
+        return {column.name: column.mean for column in self._columns(scores)}
 
     def sums(self, scores: ArrayLike) -> dict[str, tuple[float, float]]:
         """Return the weighted sum over the included queries and their total weight, for every
@@ -413,111 +404,97 @@ class BoundMetrics:
         the weights.
         """
         return {
-            name: (bound.mean(values) * bound.weight, bound.weight)
-            for name, bound, values in self._columns(scores)
+            column.name: (column.mean * column.weight, column.weight)
+            for column in self._columns(scores)
         }
 
     def per_query(self, scores: ArrayLike) -> dict[str, Float64Array]:
         """Return the values per query, float64[Q], for every metric and cut-off, with NaN for
         excluded queries.
         """
-        return {name: bound.per_query(values) for name, bound, values in self._columns(scores)}
+        return {column.name: column.per_query for column in self._columns(scores)}
 
     def results(self, scores: ArrayLike, *, seed: int = 0) -> dict[str, MetricResult]:
         """Return the full result for every metric and cut-off, as `evaluate` does."""
         columns = self._columns(scores)
         # Metrics over the same queries share resamples.
         columns_of_queries: dict[bytes, list[int]] = {}
-        for i, (_, bound, _) in enumerate(columns):
-            columns_of_queries.setdefault(bound.counted.tobytes(), []).append(i)
+        for i, column in enumerate(columns):
+            columns_of_queries.setdefault(column.counted.tobytes(), []).append(i)
         ends = np.empty((2, len(columns)))
         for same in columns_of_queries.values():
-            bound = columns[same[0]][1]
-            values = np.stack([columns[i][2][bound.counted] for i in same], axis=1)
-            ends[:, same] = bootstrap_intervals(values, bound.weights[bound.counted], seed=seed)
+            first = columns[same[0]]
+            values = np.stack([columns[i].values[first.counted] for i in same], axis=1)
+            ends[:, same] = bootstrap_intervals(values, first.weights[first.counted], seed=seed)
         single = int((self.queries.sizes == 1).sum())
         return {
-            name: MetricResult(
-                name=name,
-                mean=bound.mean(values),
-                low=low,
-                high=high,
-                queries=int(bound.counted.sum()),
-                empty=int(bound.empty.sum()),
+            column.name: MetricResult(
+                column.name,
+                column.mean,
+                low,
+                high,
+                queries=int(column.counted.sum()),
+                empty=int(column.empty.sum()),
                 single=single,
-                per_query=bound.per_query(values),
+                per_query=column.per_query,
             )
-            for (name, bound, values), (low, high) in zip(columns, ends.T.tolist(), strict=True)
+            for column, (low, high) in zip(columns, ends.T.tolist(), strict=True)
         }
 
-    def _columns(self, scores: ArrayLike) -> list[tuple[str, _Bound, Float64Array]]:
-        """Return the name, the metric and the values per query, float64[Q], for every metric and
-        cut-off.
-        """
-        columns = []
-        for bound, values in self._measure(scores):
-            cutoffs = bound.metric.cutoffs or (WHOLE_LIST,)
-            by_cutoff = dict(zip(sorted(cutoffs), values.T, strict=True))
-            columns += [
-                (name, bound, by_cutoff[k])
-                for name, k in zip(bound.metric.names, cutoffs, strict=True)
-            ]
-        return columns
-
-    def _measure(self, scores: ArrayLike) -> list[tuple[_Bound, Float64Array]]:
-        """Return each metric over the queries that count, and its values per query, float64[Q,
-        p].
-        """
+    def _columns(self, scores: ArrayLike) -> list[_Column]:
+        """Return the values for every metric and cut-off."""
         with np.errstate(over="ignore"):
             s = _writable(
                 as_numbers(scores, "scores").astype(self.conventions.score_type, copy=False)
             )
         if s.shape != self._labels.shape:
             raise DataError(f"there are {s.size} scores for {self._labels.size} documents")
-        bad = np.flatnonzero(~np.isfinite(s))
-        if bad.size:
-            row = int(bad[0])
+        for row in np.flatnonzero(~np.isfinite(s)).tolist():
             qid = self.queries.qid[self.queries.of_row(row)]
             raise DataError(
                 f"the score of row {row} (query {qid}) is {s[row]}, but only finite scores can be"
                 " ranked"
             )
-        in_order = s if self._rows is None else s[self._rows]
+        # Rank each query once for all metrics.
         work = [bound.work for bound in self._bound if bound.work is not None]
         ptr, ties = self.queries.ptr, TIES[self.conventions.ties]
-        sums = iter(measure(work, in_order, self._labels, ptr, ties=ties, threads=self._threads))
-        out = []
+        in_order, threads = s[self._rows], self._threads
+        sums = iter(measure(work, in_order, self._labels, ptr, ties=ties, threads=threads))
+        # Divide the sums, or call the function, and weigh the queries that count.
+        columns = []
         for bound in self._bound:
-            if bound.work is None:
-                out.append(self._of_function(bound, s))
-                continue
-            spec = bound.metric.spec
-            total = next(sums)
-            values = np.divide(
-                total, bound.divisors, out=np.zeros_like(total), where=bound.divisors > 0.0
-            )
-            if spec.upper is not None:
-                # Rounding may raise a perfect list above 1.
-                np.minimum(values, spec.upper, out=values)
-            values[bound.empty] = (
-                1.0 if spec.ratio and self.conventions.empty_for(spec.name) == "one" else 0.0
-            )
-            out.append((bound, values))
-        return out
+            metric, counted = bound.metric, bound.counted
+            if metric.function is None:
+                spec, divisors, total = metric.spec, bound.divisors, next(sums)
+                values = np.divide(total, divisors, out=np.zeros_like(total), where=divisors > 0.0)
+                if spec.upper is not None:
+                    # Rounding may raise a perfect list above 1.
+                    np.minimum(values, spec.upper, out=values)
+                is_one = spec.ratio and self.conventions.empty_for(spec.name) == "one"
+                values[bound.empty] = float(is_one)
+            else:
+                values = self._call(metric.function, f"metric {metric}", s)
+                counted = ~np.isnan(values[:, 0])
+                values = np.where(counted[:, None], values, 0.0)
+            weights = np.where(counted, self.queries.each_weight, 0.0)
+            weight = float(weights.sum())
+            weights /= weight or 1.0
+            cutoffs = metric.cutoffs or (WHOLE_LIST,)
+            by_cutoff = dict(zip(sorted(cutoffs), values.T, strict=True))
+            columns += [
+                _Column(name, by_cutoff[k], counted, bound.empty, weights, weight)
+                for name, k in zip(metric.names, cutoffs, strict=True)
+            ]
+        return columns
 
-    def _of_function(self, bound: _Bound, scores: Float64Array) -> tuple[_Bound, Float64Array]:
-        """Return a function over the queries for which it is not NaN, and its values, float64[Q,
-        1].
-        """
-        metric = bound.metric
-        queries = self.queries
-        values = np.full(len(self.queries), np.nan)
-        assert metric.function is not None
+    def _call(self, function: Function, metric: str, scores: Float64Array) -> Float64Array:
+        """Return the values of a function, float64[Q, 1], with NaN where a query does not count."""
+        queries, where = self.queries, "all queries"
+        values = np.full(len(queries), np.nan)
         labels, scores = self._labels.copy(), scores.copy()  # the function may sort them in place
-        where = "all queries"
         try:
-            if _arguments_of(metric.function) == 3:
-                values = np.array(metric.function(labels, scores, queries.sizes), np.float64)
+            if _arguments_of(function) == 3:
+                values = np.array(function(labels, scores, queries.sizes), np.float64)
                 if values.shape != (len(queries),):
                     raise ValueError(
                         f"expected {len(queries)} values, one per query, but got {values.shape}"
@@ -526,7 +503,7 @@ class BoundMetrics:
                 for q, (start, stop) in enumerate(pairwise(queries.ptr.tolist())):
                     where = f"query {queries.describe_query(q)}"
                     if start < stop:
-                        value = metric.function(labels[start:stop], scores[start:stop])
+                        value = function(labels[start:stop], scores[start:stop])
                         if isinstance(value, tuple):
                             raise TypeError(
                                 f"expected one number for a query, but got {value!r}; {_OF_ALL}"
@@ -535,20 +512,15 @@ class BoundMetrics:
         except BoostrankError:
             raise
         except Exception as error:  # whatever the user's code raises
-            raise ParameterError(
-                f"metric {metric}, {where}: {type(error).__name__}: {error}"
-            ) from error
+            raise ParameterError(f"{metric}, {where}: {type(error).__name__}: {error}") from error
         for q in np.flatnonzero(np.isinf(values)).tolist():
             raise ParameterError(
-                f"metric {metric}, query {queries.describe_query(q)}: {values[q]} is neither finite"
-                " nor NaN"
+                f"{metric}, query {queries.describe_query(q)}: {values[q]} is neither finite nor"
+                " NaN"
             )
-        counted = ~np.isnan(values)
-        if not counted.any() and not self._partial:
-            raise DataError(
-                f"metric {metric}: the function returned NaN for all {len(queries):,} queries"
-            )
-        return bound.restricted_to(counted, queries), np.where(counted, values, 0.0)[:, None]
+        if np.isnan(values).all() and not self._partial:
+            raise DataError(f"{metric}: the function returned NaN for all {len(queries):,} queries")
+        return values[:, None]
 
 
 _OF_ALL = (

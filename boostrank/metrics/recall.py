@@ -7,8 +7,6 @@ Mean over tied orders: McSherry and Najork 2008, section 3.1.
 
 from __future__ import annotations
 
-import numpy as np
-
 from boostrank.core.conventions import Conventions
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.metric import MetricSpec, cumulated, equal_weights, relevance, totals
@@ -17,8 +15,8 @@ from boostrank.kernels.metric import MetricSpec, cumulated, equal_weights, relev
 def relevant(
     grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions
 ) -> Float64Array:
-    """Return the number of relevant documents, R, for every cut-off."""
-    return np.repeat(totals(grades, ptr)[:, None], cutoffs.size, axis=1)
+    """Return the number of relevant documents, R, float64[Q, 1]."""
+    return totals(grades, ptr)[:, None]
 
 
 SPEC = MetricSpec(

@@ -14,7 +14,7 @@ import xgboost as xgb
 import boostrank
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.engines import get_backend
-from boostrank.engines.lightgbm.model_text import rewritten
+from boostrank.engines.lightgbm.model_text import with_even_leaves
 from boostrank.engines.trees import ROUNDED, Leaves
 from boostrank.model.ranking_model import RankingModel
 
@@ -135,7 +135,7 @@ def test_models_that_do_not_add_up_leaves_are_not_rounded(
     booster = grown(dict(params), data)
     body = booster.to_bytes()
     assert booster.finished({}).to_bytes() == (
-        rewritten(body) if body.startswith(b"tree") else body
+        with_even_leaves(body) if body.startswith(b"tree") else body
     )
     booster = grown({"engine": params["engine"]}, data)
     body = booster.to_bytes()

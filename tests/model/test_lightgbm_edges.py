@@ -419,7 +419,7 @@ def test_a_tree_may_have_4096_nodes_one_below_the_other() -> None:
 @pytest.mark.parametrize("value", [0, 2**32 - 1])
 def test_words_of_sets_of_categories_may_be_of_32_bits(value: int) -> None:
     body = text_of(set_entry("cat_threshold", 0, str(value)), "sets of categories")
-    assert LIGHTGBM.parse(body).sets[0][0][0] == value
+    assert LIGHTGBM.parse(body).sets[0][0] == value
 
 
 def test_the_tree_with_the_broken_number_is_named_not_the_one_with_the_longest() -> None:
@@ -439,10 +439,11 @@ def test_a_set_of_categories_may_be_empty() -> None:
     words = re.search(r"(?m)^cat_boundaries=(.*)$", text)[1].split()
     assert len(words) > 2
     assert int(words[1]) > 0
-    before = LIGHTGBM.parse(text.encode()).sets[0][1]
+    before = LIGHTGBM.parse(text.encode()).sets
     after = LIGHTGBM.parse(
         set_line("cat_boundaries", " ".join(["0", "0", *words[2:]]))(text).encode()
-    ).sets[0][1]
-    assert after.tolist() == [0, before[0] + before[1], *before[2:]]
+    ).sets
+    sizes = [words.size for words in before]
+    assert [words.size for words in after] == [0, sizes[0] + sizes[1], *sizes[2:]]
     falling = set_line("cat_boundaries", " ".join(["0", words[-1], *words[2:]]))(text).encode()
     refused(LIGHTGBM.parse, falling, "tree 0: cat_boundaries do not fit cat_threshold")

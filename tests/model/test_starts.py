@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import ModelError
-from boostrank.engines.lightgbm.format import LIGHTGBM, read_start, start_text
-from boostrank.engines.lightgbm.model_text import Tree, start_trees
+from boostrank.engines.lightgbm.format import LIGHTGBM, start_text
+from boostrank.engines.lightgbm.model_text import LightGBMText, Tree, start_trees
 from boostrank.engines.trees import (
     NOTHING,
     LinearStart,
@@ -52,7 +52,7 @@ def same(actual: Curve, curve: Curve) -> None:
 
 
 def lightgbm_file(curves: Mapping[int, Curve]) -> bytes:
-    return start_text(LinearStart(NAMES, curves)).encode()
+    return start_text(LinearStart(NAMES, curves))
 
 
 def xgboost_file(curves: Mapping[int, Curve]) -> bytes:
@@ -68,7 +68,7 @@ def test_a_start_in_lightgbms_text_is_read_as_it_was_written_and_lightgbm_says_t
     body = lightgbm_file({1: curve})
     model = LIGHTGBM.parse(body)
     assert model.start_trees == len(start_trees(body)) == 1
-    (feature, start), *others = read_start(model.trees).items()
+    (feature, start), *others = model.start.items()
     assert (feature, others) == (1, [])
     same(start, curve)
     assert start.documents is not None
@@ -83,9 +83,7 @@ def test_a_start_in_lightgbms_text_is_read_as_it_was_written_and_lightgbm_says_t
 
 def test_two_trees_of_one_feature_add_up_and_others_stay() -> None:
     text = lightgbm_file({0: STEPS, 1: TWO, 2: LEVEL}).decode()
-    curves = read_start(
-        LIGHTGBM.parse(set_line("split_feature", "0 0", tree=1)(text).encode()).trees
-    )
+    curves = LIGHTGBM.parse(set_line("split_feature", "0 0", tree=1)(text).encode()).start
     assert sorted(curves) == [0, 2]
     assert said(curves[0]) == [a + b for a, b in zip(said(STEPS), said(TWO), strict=True)]
     document = json.loads(xgboost_file({0: STEPS, 1: TWO, 2: LEVEL}))
@@ -170,7 +168,7 @@ def test_a_tree_of_a_start_is_known_by_what_no_tree_that_was_grown_has(
 def test_trees_that_only_look_like_a_start_are_refused(fields: dict[str, Any]) -> None:
     assert a_tree(**fields).is_start
     with pytest.raises(ModelError, match="tree 7 resembles a linear start"):
-        read_start([a_tree(**fields)])
+        LightGBMText(b"", [a_tree(**fields)], b"", {}, np.zeros(0), []).start  # noqa: B018
 
 
 def test_an_empty_start_is_a_tree_that_adds_nothing() -> None:
@@ -178,9 +176,7 @@ def test_an_empty_start_is_a_tree_that_adds_nothing() -> None:
     assert len(model.trees) == 1
     assert model.trees[0].words(b"leaf_value") == [b"0.0", b"0.0"]
     assert said(NOTHING) == [0.0] * VALUES.size
-    alone = LIGHTGBM.parse(
-        start_text(LinearStart(("a",), {})).encode()
-    )  # also of a model of one feature
+    alone = LIGHTGBM.parse(start_text(LinearStart(("a",), {})))  # also of a model of one feature
     assert alone.trees[0].words(b"split_feature") == [b"0"]
     assert lgb.Booster(model_str=lightgbm_file({}).decode()).predict(np.ones((1, 3)))[0] == 0.0
 

@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from boostrank.core.errors import ModelError
+from boostrank.engines.lightgbm import model_text
 from boostrank.engines.lightgbm.format import LIGHTGBM, write_start
-from boostrank.engines.lightgbm.model_text import LightGBMText, read_leaves
-from boostrank.engines.trees import ServedTrees, depths
+from boostrank.engines.lightgbm.model_text import LightGBMText, count_documents
+from boostrank.engines.trees import Leaves, ServedTrees, depths
 from boostrank.engines.xgboost.format import XGBOOST, with_even_leaves
 from boostrank.kernels.curves import ZERO
 from boostrank.kernels.forest import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
@@ -107,9 +109,9 @@ def test_what_lightgbm_counts_as_missing_or_as_zero_goes_where_it_goes_there() -
 def with_start(name: str) -> LightGBMText:
     head, first, trees = lightgbm_models()[name].partition("Tree=0\n")
     grown = re.sub(r"(?m)^Tree=(\d+)$", lambda number: f"Tree={int(number[1]) + 2}", first + trees)
-    return LIGHTGBM.parse(
-        resize_trees(head + "".join(write_start({0: STEPS, 3: TWO})) + grown).encode()
-    )
+    start = [replace(tree, number=i) for i, tree in enumerate(write_start({0: STEPS, 3: TWO}))]
+    texts = "".join(tree.to_bytes().decode() for tree in start)
+    return LIGHTGBM.parse(resize_trees(head + texts + grown).encode())
 
 
 def test_trees_behind_a_start_are_those_of_the_file_without_it() -> None:
@@ -178,15 +180,20 @@ def test_documents_that_nobody_counted_are_none() -> None:
     text = re.sub("(?m)^(leaf|internal)_count=.*\n", "", lightgbm_models()["lambdarank"])
     served = LIGHTGBM.served(LIGHTGBM.parse(resize_trees(text).encode()))
     assert served.leaf_count.tolist() == [0.0] * served.forest.value.size
-    leaves = read_leaves(text.encode())
-    assert leaves is not None
-    assert leaves.count.tolist() == [1.0] * served.forest.value.size
-    counted = read_leaves(lightgbm_models()["lambdarank"].encode())
-    assert counted is not None
-    np.testing.assert_array_equal(counted.value, served.forest.value)
-    assert counted.tree.tolist() == np.repeat(np.arange(4), 7).tolist()
-    assert counted.count.reshape(4, 7).sum(axis=1).tolist() == [400.0] * 4
-    assert read_leaves(lightgbm_models()["random forest"].encode()) is None
+    counted = LIGHTGBM.parse(lightgbm_models()["lambdarank"].encode())
+    counts = count_documents(counted.trees).reshape(4, 7)
+    assert counts.sum(axis=1).tolist() == [400.0] * 4
+    # Every document counts alike in the rounding of leaves.
+    rounded = LIGHTGBM.parse(model_text.with_even_leaves(resize_trees(text).encode()))
+    expected = Leaves(np.repeat(np.arange(4), 7), counted.leaf_value, np.ones(28)).in_units()
+    assert expected is not None
+    np.testing.assert_array_equal(rounded.leaf_value, expected.value)
+
+
+def test_the_leaves_of_a_random_forest_are_not_rounded() -> None:
+    text = lightgbm_models()["random forest"].encode()
+    before, after = LIGHTGBM.parse(text), LIGHTGBM.parse(model_text.with_even_leaves(text))
+    np.testing.assert_array_equal(after.leaf_value, before.leaf_value)
 
 
 def test_an_average_divides_what_is_in_units_of_the_score() -> None:

@@ -6,7 +6,6 @@ import contextlib
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial, wraps
 from typing import Any
 
@@ -22,7 +21,6 @@ from boostrank.data.rows import Rows, dense_batches, dense_rows, whole_of
 from boostrank.engines.base import (
     CONTRIBUTIONS,
     LEAVES,
-    SCORES,
     Backend,
     Booster,
     PredictRequest,
@@ -36,9 +34,8 @@ from boostrank.engines.engine_params import engine_threads, limit_in_children, w
 from boostrank.engines.lightgbm.format import LIGHTGBM, start_text
 from boostrank.engines.lightgbm.model_text import (
     listed_categories,
-    read_leaves,
-    rewritten,
     start_trees,
+    with_even_leaves,
 )
 from boostrank.engines.lightgbm.params import LINEAR_GAINS, TRUE, LightGBMParams
 from boostrank.engines.lightgbm.private import (
@@ -51,10 +48,8 @@ from boostrank.engines.lightgbm.private import (
 from boostrank.engines.trees import LinearStart, engine_names
 
 _MOST_GAINS = 1 << 16
-_OPTIONS = {CONTRIBUTIONS: "pred_contrib", LEAVES: "pred_leaf", SCORES: "raw_score"}
 
 
-@dataclass(eq=False)
 class LightGBMBooster(Booster):
     """A model with a `lightgbm.Booster` as `native`."""
 
@@ -94,7 +89,7 @@ class LightGBMBooster(Booster):
         options = {
             "num_iteration": self._trees(request.rounds),
             "num_threads": engine_threads("LightGBM", request.threads),
-            _OPTIONS[request.what]: True,
+            request.what: True,
         }
         batches: Iterable[Any] = [features]
         if request.what == CONTRIBUTIONS:
@@ -120,8 +115,8 @@ class LightGBMBooster(Booster):
         The native object is changed in place, and gets the categories as those of pandas.
         """
         body = self.native.model_to_string(num_iteration=-1).encode()
-        leaves, best = read_leaves(body), self.native.best_iteration
-        self.native.model_from_string(rewritten(body, leaves and leaves.in_units()).decode())
+        best = self.native.best_iteration
+        self.native.model_from_string(with_even_leaves(body).decode())
         self.native.best_iteration = best
         values = [categories[column].values for column in sorted(categories)]
         category_values = [list(column) for column in values if column is not None]
@@ -260,7 +255,6 @@ class LightGBM(Backend):
             largest = int(min(request.rows[0].labels.max(), _MOST_GAINS))
             params["label_gain"] = list(range(max(len(LINEAR_GAINS), largest + 1)))
         earlier, start_scores = request.earlier, request.start_scores
-        start_trees = 0 if earlier is None else earlier.start_trees
         sets = [("training", request.train), *request.valid]
         set_ids = [id(data) for _, data in sets]
         if request.resumed is not None:
@@ -273,10 +267,9 @@ class LightGBM(Backend):
             booster = create_booster(
                 params, sets, model=earlier and earlier.native, scores_of_set=scores_of_set
             )
-            earlier_rounds = 0 if earlier is None else earlier.rounds
-            rounds = Rounds(
-                request, booster, before=earlier_rounds, scores=partial(current_scores, booster)
-            )
+            model = LightGBMBooster(booster)
+            scores = partial(current_scores, booster)
+            rounds = Rounds(request, booster, before=model.rounds, scores=scores)
             sampling = Sampling(params)
 
             def gradient(scores: Array, dataset: Any) -> Any:
@@ -294,23 +287,23 @@ class LightGBM(Backend):
             except TrainingError as error:
                 # dart negates the dropped trees during a round, so its model is not usable here.
                 if self.params.resolve_names(params).get("boosting") != "dart":
-                    error.model = LightGBMBooster(booster)
+                    error.model = model
                 raise
-        booster.best_iteration = rounds.best_rounds and rounds.best_rounds + start_trees
+        booster.best_iteration = rounds.best_rounds and rounds.best_rounds + model.start_trees
         booster.model_from_string(booster.model_to_string()).free_dataset()
-        return Trained(LightGBMBooster(booster), rounds.best_rounds)
+        return Trained(model, rounds.best_rounds)
 
     def snapshot(self, model: Any) -> Snapshot:
         """Return the model, and the scores of all sets, which its trees do not reproduce."""
-        scores = (
+        scores = tuple(
             np.array(current_scores(model, data), np.float64)
             for data in (model.train_set, *model.valid_sets)
         )
-        return Snapshot(LightGBMBooster(model).to_bytes(), tuple(scores))
+        return Snapshot(LightGBMBooster(model).to_bytes(), scores)
 
     def begin_with(self, start: LinearStart) -> Booster:
         """Return a model of one tree a feature, whose leaves are the steps of its curve."""
-        return self.load(start_text(start).encode())
+        return self.load(start_text(start))
 
 
 BACKEND = LightGBM()
@@ -357,21 +350,22 @@ class Sampling:
             named_params.get("data_sample_strategy"),
         )
         self._fraction = float(named_params.get("bagging_fraction", 1.0))
-        self._every = int(named_params.get("bagging_freq", 0))
+        every = int(named_params.get("bagging_freq", 0))
         feature_fraction = min(
             float(named_params.get(name, 1.0))
             for name in ("feature_fraction", "feature_fraction_bynode")
         )
+        # The number of rounds that share a sample; 0 without sampling.
         samplings = (
             ("drop_seed", 4, is_dart),
-            ("bagging_seed", 3, grows_alone and self._fraction < 1 and self._every > 0),
+            ("bagging_seed", 3, every * (grows_alone and self._fraction < 1)),
             ("feature_fraction_seed", 2, grows_alone and feature_fraction < 1),
             ("extra_seed", 6, grows_alone and named_params.get("extra_trees") in TRUE),
         )
         self._seeds = {
-            name: int(named_params.get(name, named_params.get("seed", default)))
-            for name, default, is_active in samplings
-            if is_active
+            name: (int(named_params.get(name, named_params.get("seed", default))), int(rounds))
+            for name, default, rounds in samplings
+            if rounds > 0
         }
 
     def seed(self, model: Any, round: int) -> None:
@@ -379,17 +373,16 @@ class Sampling:
         rounds.
         """
         if "drop_seed" in self._seeds:
-            model.reset_parameter(self._seeds)
-            self._seeds = {}
+            drop_seed, _ = self._seeds.pop("drop_seed")
+            model.reset_parameter({"drop_seed": drop_seed})
         if not self._seeds:
             return
         seeds: dict[str, Any] = {
-            name: round_seed(name, seed, round) for name, seed in self._seeds.items()
+            name: round_seed(name, seed, round // rounds)
+            for name, (seed, rounds) in self._seeds.items()
         }
         if "bagging_seed" in seeds:
             # LightGBM applies a new seed for rows only with a new fraction.
             model.reset_parameter({"bagging_fraction": 0.999 * self._fraction})
-            bagging_seed = self._seeds["bagging_seed"]
-            seeds["bagging_seed"] = round_seed("bagging_seed", bagging_seed, round // self._every)
             seeds["bagging_fraction"] = self._fraction
         model.reset_parameter(seeds)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import ModelError
 from boostrank.core.types import BoolArray, Float64Array
-from boostrank.engines.lightgbm.model_text import LightGBMText, Tree, join_texts, parse_text
+from boostrank.engines.lightgbm.model_text import (
+    LightGBMText,
+    Tree,
+    count_documents,
+    join_trees,
+    parse_text,
+)
 from boostrank.engines.trees import (
     NOTHING,
     LinearStart,
@@ -20,8 +24,6 @@ from boostrank.engines.trees import (
     ServedTrees,
     StepTree,
     Trees,
-    balance_steps,
-    by_feature,
     engine_names,
     filled_start,
     make_forest,
@@ -40,10 +42,8 @@ max_feature_idx={last}
 objective=lambdarank
 feature_names={names}
 feature_infos={infos}
-tree_sizes={sizes}
-
-"""
-_TAIL = """end of trees
+tree_sizes="""
+_TAIL = b"""end of trees
 
 feature_importances:
 
@@ -58,53 +58,49 @@ pandas_categorical:null
 _MISSING_LEFT, _MISSING_RIGHT = 10, 8
 
 
-def start_text(start: LinearStart) -> str:
+def start_text(start: LinearStart) -> bytes:
     """Return the model text of a linear start, which has at least one tree."""
-    return _join(engine_names(start.feature_names), write_start(start.curves or {0: NOTHING}))
+    return _join(start.feature_names, write_start(start.curves or {0: NOTHING}))
 
 
-def _join(names: Sequence[str], trees: Sequence[str]) -> str:
-    head = _HEAD.format(
-        last=len(names) - 1,
-        names=" ".join(names),
-        infos=" ".join(["none"] * len(names)),
-        sizes=" ".join(str(len(tree)) for tree in trees),
-    )
-    return head + "".join(trees) + _TAIL
+def _join(names: Sequence[str], trees: Sequence[Tree]) -> bytes:
+    accepted, infos = engine_names(names), ["none"] * len(names)
+    head = _HEAD.format(last=len(names) - 1, names=" ".join(accepted), infos=" ".join(infos))
+    return join_trees(head.encode(), trees, _TAIL)
 
 
-def write_start(curves: Mapping[int, Curve]) -> list[str]:
-    """Return the texts of the trees of a linear start, one a feature."""
-    return [_tree(number, feature, curve) for number, (feature, curve) in enumerate(curves.items())]
+def write_start(curves: Mapping[int, Curve]) -> list[Tree]:
+    """Return the trees of a linear start, one a feature."""
+    trees = []
+    for feature, curve in curves.items():
+        steps = StepTree.from_curve(curve)
+        nodes = len(steps.left)
+        tree = _write_tree(
+            split_feature=[feature] * nodes,
+            split_gain=[0] * nodes,
+            threshold=[LOWEST, *steps.bounds],
+            decision_type=[_MISSING_LEFT, *[_MISSING_RIGHT] * (nodes - 1)],
+            left_child=steps.left,
+            right_child=steps.right,
+            leaf_value=steps.value[: nodes - 1 : -1],
+            leaf_count=steps.documents[: nodes - 1 : -1],
+            internal_value=steps.value[:nodes],
+            internal_count=steps.documents[:nodes],
+        )
+        trees.append(tree)
+    return trees
 
 
-def _tree(number: int, feature: int, curve: Curve) -> str:
-    tree = StepTree.from_curve(curve)
-    nodes = len(tree.left)
-    return _text_of_tree(
-        number,
-        split_feature=[feature] * nodes,
-        split_gain=[0] * nodes,
-        threshold=[LOWEST, *tree.bounds],
-        decision_type=[_MISSING_LEFT, *[_MISSING_RIGHT] * (nodes - 1)],
-        left_child=tree.left,
-        right_child=tree.right,
-        leaf_value=tree.value[: nodes - 1 : -1],
-        leaf_count=tree.documents[: nodes - 1 : -1],
-        internal_value=tree.value[:nodes],
-        internal_count=tree.documents[:nodes],
-    )
-
-
-def _text_of_tree(number: int, sets: Sequence[list[int]] = (), **columns: list[Any]) -> str:
-    """Return the text of a tree.
+def _write_tree(sets: Sequence[list[int]] = (), **columns: list[Any]) -> Tree:
+    """Return a tree with the number 0.
 
     Args:
         sets: words of each set of categories.
         columns: values of the nodes and leaves by name, in LightGBM's order. Each weight is a count
             of documents.
     """
-    fields = {"num_leaves": [len(columns["leaf_value"])], "num_cat": [len(sets)]}
+    n_leaves = len(columns["leaf_value"])
+    fields = {"num_leaves": [n_leaves], "num_cat": [len(sets)]}
     for name, column in columns.items():
         if name.endswith("_count"):
             fields[name.replace("count", "weight")] = column
@@ -113,8 +109,8 @@ def _text_of_tree(number: int, sets: Sequence[list[int]] = (), **columns: list[A
         fields["cat_boundaries"] = np.cumsum([0, *map(len, sets)]).tolist()
         fields["cat_threshold"] = [*itertools.chain(*sets)]
     fields |= {"is_linear": [0], "shrinkage": [1]}
-    lines = [f"{name}={' '.join(map(repr, column))}\n" for name, column in fields.items()]
-    return f"Tree={number}\n{''.join(lines)}\n\n"
+    lines = {name.encode(): " ".join(map(repr, column)).encode() for name, column in fields.items()}
+    return Tree(0, lines, b"\n\n\n", n_leaves, len(sets))
 
 
 def plain_text(
@@ -145,56 +141,31 @@ def plain_text(
         for child in (int(forest.left[node]), int(forest.right[node])):
             n_below[node] += n_below[child]
             sum_below[node] += sum_below[child]
-    means = np.divide(sum_below, n_below)
     decisions = np.where(missing_left, _MISSING_LEFT, _MISSING_RIGHT)
-    decisions = np.where(forest.categorical, 1, decisions)
-    all_sets = np.split(forest.sets, forest.set_ptr[1:-1])
-    texts = []
-    for number, (node, leaf, size) in enumerate(zip(first_node, first_leaf, n_leaves, strict=True)):
-        nodes, bounds = slice(node, node + size - 1), threshold[node : node + size - 1].copy()
-        in_sets = forest.categorical[nodes]
-        sets = [all_sets[int(i)].tolist() for i in bounds[in_sets]]
-        bounds[in_sets] = np.arange(len(sets))
-        text = _text_of_tree(
-            number,
-            sets,
-            split_feature=forest.feature[nodes].tolist(),
-            split_gain=[1] * (size - 1),
-            threshold=bounds.tolist(),
-            decision_type=decisions[nodes].tolist(),
-            left_child=left[nodes].tolist(),
-            right_child=right[nodes].tolist(),
-            leaf_value=forest.value[leaf : leaf + size].tolist(),
-            leaf_count=[1] * size,
-            internal_value=means[nodes].tolist(),
-            internal_count=n_below[nodes],
-        )
-        texts.append(text)
-    return _join(engine_names(names), texts).encode()
-
-
-def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:
-    """Return the sum of a start's trees as one function per feature."""
-    return by_feature(map(_read, trees))
-
-
-def _read(tree: Tree) -> tuple[int, Curve]:
-    def read_numbers(name: bytes, dtype: type = float) -> Any:
-        return np.array(tree.words(name), dtype=np.float64).astype(dtype)
-
-    try:
-        values, documents = read_numbers(b"leaf_value"), read_numbers(b"leaf_count")
-        thresholds = read_numbers(b"threshold")[1:]
-        bounds = np.sort(thresholds)
-        children = [read_numbers(name, int).tolist() for name in (b"left_child", b"right_child")]
-        if (thresholds.tolist(), *children) != balance_steps(bounds):
-            raise ValueError
-        curve = Curve(bounds, values[1:], float(values[0]), np.roll(documents, -1))
-        return int(read_numbers(b"split_feature", int)[0]), curve
-    except (ValueError, IndexError) as error:
-        raise ModelError(
-            f"tree {tree.number} resembles a linear start but is not a function of one feature"
-        ) from error
+    columns = {
+        "split_feature": forest.feature,
+        "split_gain": np.ones_like(forest.tree),
+        "threshold": threshold,
+        "decision_type": np.where(forest.categorical, 1, decisions),
+        "left_child": left,
+        "right_child": right,
+        "leaf_value": forest.value,
+        "leaf_count": np.ones(forest.value.size, np.int64),
+        "internal_value": np.divide(sum_below, n_below),
+        "internal_count": np.array(n_below),
+    }
+    # Cut the columns into trees, and number the sets of categories within them.
+    all_sets, trees = np.split(forest.sets, forest.set_ptr[1:-1]), []
+    for node, leaf, size in zip(first_node, first_leaf, n_leaves, strict=True):
+        at_leaves, at_nodes = slice(leaf, leaf + size), slice(node, node + size - 1)
+        spans = {name: at_leaves if name.startswith("leaf") else at_nodes for name in columns}
+        fields = {name: column[spans[name]].tolist() for name, column in columns.items()}
+        bounds, sets = fields["threshold"], []
+        for position in np.flatnonzero(forest.categorical[at_nodes]).tolist():
+            sets.append(all_sets[int(bounds[position])].tolist())
+            bounds[position] = len(sets) - 1.0
+        trees.append(_write_tree(sets, **fields))
+    return _join(names, trees)
 
 
 # Fields in units of the score.
@@ -224,7 +195,7 @@ class LightGBMFormat(ModelFormat):
         """Return the trees with split gains, the linear start as curves, in double precision."""
         forest = _forest(model, model.start_trees)
         gain = model.nodes["split_gain"][model.nodes["split_gain"].size - forest.feature.size :]
-        return Trees.summarise(forest, gain, n_features, start=_start_of(model), double=True)
+        return Trees.summarise(forest, gain, n_features, start=model.start, double=True)
 
     def served(self, model: LightGBMText) -> ServedTrees:
         """Return all trees, those of a linear start too, with the documents in every leaf.
@@ -236,9 +207,7 @@ class LightGBMFormat(ModelFormat):
             b"\naverage_output" in model.head,
             "the model is a random forest, whose trees LightGBM averages",
         )
-        counts = [tree.words(b"leaf_count") or [b"0"] * tree.leaves for tree in model.trees]
-        leaf_count = np.array([*itertools.chain(*counts)], np.float64)
-        return ServedTrees(_forest(model, 0), leaf_count)
+        return ServedTrees(_forest(model, 0), count_documents(model.trees))
 
     def stamp(self, body: bytes) -> bytes:
         """Return the file with an objective if it has none, which is the case after training with a
@@ -259,37 +228,29 @@ class LightGBMFormat(ModelFormat):
                 b"\naverage_output" in model.head,
                 "a random forest of LightGBM cannot be averaged with others",
             )
-            grown_trees += [
-                _divided(tree, 1.0 / weight) for tree in model.trees[model.start_trees :]
-            ]
+            grown_trees += [_divided(tree, 1.0 / weight) for tree in model.grown_trees]
         # LightGBM counts the importances in the tail again.
-        return _with_trees(
-            models[0], sum_of_starts(list(map(_start_of, models)), weights), grown_trees
-        )
+        start = sum_of_starts([model.start for model in models], weights)
+        return _with_trees(models[0], start, grown_trees)
 
     def filled(self, body: bytes, values: Float64Array) -> bytes:
         """Return the text in which a missing value goes where its fill value goes."""
         model = parse_text(body)
-        decisions = b"%d" % _MISSING_RIGHT, b"%d" % _MISSING_LEFT
-
-        def fill(decision: bytes, feature: bytes, threshold: bytes) -> bytes:
-            fill_value = values[int(feature)]
-            if int(decision) & 1 or np.isnan(fill_value):
-                return decision
-            return decisions[int(fill_value <= float(threshold))]
-
-        grown_trees = []
-        for tree in model.grown_trees:
-            columns = (
-                tree.words(key) for key in (b"decision_type", b"split_feature", b"threshold")
+        decision, fill_value = model.nodes["decision_type"], values[model.nodes["split_feature"]]
+        is_left = fill_value <= model.nodes["threshold"]
+        filled = np.where(is_left, _MISSING_LEFT, _MISSING_RIGHT)
+        filled = np.where((decision & 1 != 0) | np.isnan(fill_value), decision, filled)
+        grown_trees = [
+            tree.with_numbers(b"decision_type", decisions)
+            for tree, decisions in zip(
+                model.grown_trees, model.split(filled, at_nodes=True), strict=True
             )
-            grown_trees.append(tree.with_words(b"decision_type", map(fill, *columns)))
-        return _with_trees(model, filled_start(_start_of(model), values), grown_trees)
+        ]
+        return _with_trees(model, filled_start(model.start, values), grown_trees)
 
     def leaf_values(self, model: LightGBMText) -> list[Float64Array]:
         """Return the values of each tree's leaves, without those of a linear start."""
-        leaf_ends = np.cumsum([tree.leaves for tree in model.trees])
-        return np.split(model.leaf_value, leaf_ends[:-1])[model.start_trees :]
+        return model.split(model.leaf_value)
 
     def with_leaves(
         self,
@@ -310,7 +271,8 @@ LIGHTGBM = LightGBMFormat()
 
 def with_line(head: bytes, key: str, value: str) -> bytes:
     """Return the head of a model text with another value of a key."""
-    return _replaced(b"^%b=.*$" % key.encode(), f"{key}={value}".encode(), head)
+    line = f"{key}={value}".encode()
+    return re.sub(rb"(?m)^%b=.*$" % key.encode(), lambda _: line, head)
 
 
 def _forest(model: LightGBMText, first_tree: int) -> Forest:
@@ -337,13 +299,8 @@ def _forest(model: LightGBMText, first_tree: int) -> Forest:
     split_kind = np.where(nan_left, NAN_LEFT, 0) | np.where(missing_type == 1, ZERO_IS_MISSING, 0)
     n_sets = np.array([tree.categorical_splits for tree in trees], np.int64)
     first_set = np.cumsum(n_sets) - n_sets
-    sets_of_trees = [model.sets[tree.number] for tree in trees if tree.categorical_splits]
     return make_forest(
-        [
-            set_words
-            for words, sizes in sets_of_trees
-            for set_words in np.split(words, np.cumsum(sizes)[:-1])
-        ],
+        model.sets,  # a start has none
         feature=nodes["split_feature"],
         threshold=np.where(categorical, threshold + first_set[tree], bounds),
         kind=np.where(categorical, CATEGORICAL, split_kind),
@@ -355,7 +312,7 @@ def _forest(model: LightGBMText, first_tree: int) -> Forest:
     )
 
 
-def stamped(body: bytes, objective: bytes = b"lambdarank") -> bytes:
+def stamped(body: bytes) -> bytes:
     """Return the same model with an objective that other programs support, because many serving
     tools require one.
 
@@ -363,34 +320,17 @@ def stamped(body: bytes, objective: bytes = b"lambdarank") -> bytes:
     """
     head, separator, trees = body.partition(b"\n\n")
     head = re.sub(rb"\nobjective=.*", b"", head)
-    after = rb"(\nmax_feature_idx=.*)"
-    head = re.sub(after, lambda line: line[1] + b"\nobjective=" + objective, head)
-    tree_text, mark, parameters = trees.rpartition(b"\nparameters:\n")
-    if mark:
-        line = b"[objective: " + objective + b"]"
-        parameters = _replaced(rb"^\[objective: .*\]$", line, parameters)
-    return head + separator + tree_text + mark + parameters
-
-
-def _replaced(pattern: bytes, line: bytes, text: bytes) -> bytes:
-    return re.sub(pattern, lambda _: line, text, flags=re.MULTILINE)
-
-
-def _start_of(model: LightGBMText) -> dict[int, Curve]:
-    """Return the functions of the linear start, by feature."""
-    return read_start(model.trees[: model.start_trees])
+    head = re.sub(rb"(\nmax_feature_idx=.*)", rb"\1\nobjective=lambdarank", head)
+    parameter = b"[objective: lambdarank]"
+    return head + separator + re.sub(rb"(?m)^\[objective: .*\]$", parameter, trees)
 
 
 def _with_trees(
     model: LightGBMText, start: Mapping[int, Curve] | None, grown_trees: Sequence[Tree]
 ) -> bytes:
     """Return the file with other grown trees, and with another linear start unless that is None."""
-    texts = [tree.to_bytes() for tree in model.trees[: model.start_trees]]
-    if start is not None:
-        texts = [tree.encode() for tree in write_start(start)]
-    numbered = enumerate(grown_trees, len(texts))
-    texts += [replace(tree, number=number).to_bytes() for number, tree in numbered]
-    return join_texts(model.head, texts, model.tail)
+    start_trees = model.trees[: model.start_trees] if start is None else write_start(start)
+    return join_trees(model.head, [*start_trees, *grown_trees], model.tail)
 
 
 def _divided(tree: Tree, divisor: float) -> Tree:

@@ -12,13 +12,23 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Array, BoolArray, Float64Array, Int64Array
-from boostrank.engines.trees import LARGEST_SCORE, MAX_DEPTH, Leaves, depths, of_doubles, refuse
-from boostrank.kernels.curves import LOWEST
+from boostrank.engines.trees import (
+    LARGEST_SCORE,
+    MAX_DEPTH,
+    Leaves,
+    balance_steps,
+    by_feature,
+    depths,
+    of_doubles,
+    refuse,
+)
+from boostrank.kernels.curves import LOWEST, Curve
 from boostrank.records import from_json
 
 _VERSIONS = ("v2", "v3", "v4")
@@ -82,11 +92,17 @@ class Tree:
         """Return the values of a field, or [] if the tree lacks it."""
         return [word for word in self.fields.get(key, b"").split(b" ") if word]
 
-    def tokens(self, key: bytes, count: int) -> list[bytes]:
+    def tokens(self, key: bytes) -> list[bytes]:
         """Return the words of a required field, where a constant tree needs only its value."""
         tokens = self.words(key)
         if not tokens and self.leaves == 1 and key != b"leaf_value":
             return []
+        counts = {
+            b"cat_boundaries": self.categorical_splits + 1,
+            b"cat_threshold": len(tokens),
+            b"shrinkage": 1,
+        }
+        count = counts.get(key, self.leaves - 1 + key.startswith(b"leaf_"))
         name = key.decode()
         refuse(key not in self.fields, f"tree {self.number} has no {name!r}")
         refuse(
@@ -120,16 +136,15 @@ class LightGBMText:
         nodes: values at the nodes of all trees in order, by name: left_child, right_child,
             split_feature, decision_type, threshold, split_gain (0 if absent).
         leaf_value: float64[L], values of all leaves.
-        sets: the category sets of a tree that go left, as bits of words, and the number of words in
-            each set, by tree number.
+        sets: the category sets of all trees in order, which go left, as bits of words.
     """
 
     head: bytes
-    trees: tuple[Tree, ...]
+    trees: Sequence[Tree]
     tail: bytes
     nodes: Mapping[str, Array]
     leaf_value: Float64Array
-    sets: Mapping[int, tuple[Int64Array, Int64Array]]
+    sets: Sequence[Int64Array]
 
     @cached_property
     def start_trees(self) -> int:
@@ -137,20 +152,50 @@ class LightGBMText:
         return next((tree.number for tree in self.trees if not tree.is_start), len(self.trees))
 
     @property
-    def grown_trees(self) -> tuple[Tree, ...]:
+    def start(self) -> dict[int, Curve]:
+        """The functions of the linear start, by feature."""
+        return by_feature(map(_read_curve, self.trees[: self.start_trees]))
+
+    @property
+    def grown_trees(self) -> Sequence[Tree]:
         """The trees after the linear start."""
         return self.trees[self.start_trees :]
 
+    def split(self, column: Array, *, at_nodes: bool = False) -> list[Array]:
+        """Return the part of a column of leaves, or of nodes, for each grown tree."""
+        ends = np.cumsum([tree.leaves - at_nodes for tree in self.trees])
+        return np.split(column, ends[:-1])[self.start_trees :]
+
     def to_bytes(self) -> bytes:
         """Return the model text, with the offsets of the trees in its head."""
-        return join_texts(self.head, [tree.to_bytes() for tree in self.trees], self.tail)
+        return join_trees(self.head, self.trees, self.tail)
 
 
-def join_texts(head: bytes, trees: Sequence[bytes], tail: bytes) -> bytes:
-    """Return a model text that consists of these trees and lists their sizes."""
-    sizes = b"tree_sizes=" + b" ".join(b"%d" % len(text) for text in trees)
+def _read_curve(tree: Tree) -> tuple[int, Curve]:
+    def read_numbers(name: bytes, dtype: type = float) -> Any:
+        return np.array(tree.words(name), dtype=np.float64).astype(dtype)
+
+    try:
+        values, documents = read_numbers(b"leaf_value"), read_numbers(b"leaf_count")
+        thresholds = read_numbers(b"threshold")[1:]
+        bounds = np.sort(thresholds)
+        children = [read_numbers(name, int).tolist() for name in (b"left_child", b"right_child")]
+        if (thresholds.tolist(), *children) != balance_steps(bounds):
+            raise ValueError
+        curve = Curve(bounds, values[1:], float(values[0]), np.roll(documents, -1))
+        return int(read_numbers(b"split_feature", int)[0]), curve
+    except (ValueError, IndexError) as error:
+        raise ModelError(
+            f"tree {tree.number} resembles a linear start but is not a function of one feature"
+        ) from error
+
+
+def join_trees(head: bytes, trees: Iterable[Tree], tail: bytes) -> bytes:
+    """Return a model text that consists of these trees, numbers them and lists their sizes."""
+    texts = [replace(tree, number=number).to_bytes() for number, tree in enumerate(trees)]
+    sizes = b"tree_sizes=" + b" ".join(b"%d" % len(text) for text in texts)
     head = re.sub(rb"^tree_sizes=.*$", sizes, head, flags=re.MULTILINE)
-    return head + b"\n\n" + b"".join(trees) + tail
+    return head + b"\n\n" + b"".join(texts) + tail
 
 
 def parse_text(data: bytes) -> LightGBMText:
@@ -223,38 +268,35 @@ def listed_categories(data: bytes) -> dict[int, list[int]]:
     }
 
 
-def read_leaves(data: bytes) -> Leaves | None:
-    """Return the leaves of an unchecked text that LightGBM wrote, or None if scores are not sums of
-    leaves.
+def count_documents(trees: Iterable[Tree]) -> Float64Array:
+    """Return the number of documents in each leaf, or 0 if the text does not tell."""
+    counts = [tree.words(b"leaf_count") or [b"0"] * tree.leaves for tree in trees]
+    return np.array([*itertools.chain(*counts)], np.float64)
+
+
+def with_even_leaves(data: bytes) -> bytes:
+    """Replace the thresholds of an unchecked text that LightGBM wrote by those of `of_doubles`, and
+    round the leaves as `Leaves.in_units` does.
+
+    The leaves stay if scores are not their sums, or if rounding would matter.
     """
-    trees = list(_trees(data))
-    if b"\naverage_output" in data[: data.find(b"\n\n")]:
-        return None
-    values, counts = list[bytes](), list[bytes]()
-    for tree in trees:
-        values += tree.words(b"leaf_value")
-        counts += tree.words(b"leaf_count") or [b"1"] * tree.leaves
+    head, trees = data[: data.find(b"\n\n")], list(_trees(data))
+    values = [*itertools.chain(*(tree.words(b"leaf_value") for tree in trees))]
     tree_of_leaf = np.repeat(np.arange(len(trees)), [tree.leaves for tree in trees])
-    return Leaves(tree_of_leaf, np.array(values, np.float64), np.array(counts, np.float64))
-
-
-def rewritten(data: bytes, leaves: Leaves | None = None) -> bytes:
-    """Replace the thresholds of an unchecked text by those of `of_doubles`, and the leaf values if
-    they are given.
-    """
-    texts, first_leaf = [], 0
-    for tree in _trees(data):
-        if leaves is not None:
-            values = leaves.value[first_leaf : first_leaf + tree.leaves]
-            tree = tree.with_numbers(b"leaf_value", values)
+    leaves = Leaves(tree_of_leaf, np.array(values, np.float64), count_documents(trees)).in_units()
+    changed_trees, first_leaf = [], 0
+    for tree in trees:
+        if leaves is not None and b"\naverage_output" not in head:
+            leaf_value = leaves.value[first_leaf : first_leaf + tree.leaves]
+            tree = tree.with_numbers(b"leaf_value", leaf_value)
             first_leaf += tree.leaves
         if tree.leaves > 1:
             threshold = np.array(tree.words(b"threshold"), np.float64)
             is_set = np.array(tree.words(b"decision_type"), int) & 1
             new_thresholds = np.where(is_set, threshold, of_doubles(threshold))
             tree = tree.with_numbers(b"threshold", new_thresholds)
-        texts.append(tree.to_bytes())
-    return join_texts(data[: data.find(b"\n\n")], texts, data[data.find(_END) + 1 :])
+        changed_trees.append(tree)
+    return join_trees(head, changed_trees, data[data.find(_END) + 1 :])
 
 
 def _trees(data: bytes) -> Iterator[Tree]:
@@ -381,20 +423,11 @@ def _tree(block: bytes, number: int) -> Tree:
 class _Column:
     """One field of many trees, which are parsed together because a loop over trees is slow."""
 
-    def __init__(self, key: bytes, trees: Sequence[Tree], tokens: list[list[bytes]]) -> None:
-        self.key, self.tokens = key.decode(), [*itertools.chain.from_iterable(tokens)]
+    def __init__(self, key: bytes, trees: Sequence[Tree]) -> None:
+        tokens = [tree.tokens(key) for tree in trees]
         numbers, lengths = [tree.number for tree in trees], list(map(len, tokens))
+        self.key, self.tokens = key.decode(), [*itertools.chain(*tokens)]
         self.tree = np.repeat(numbers, lengths).astype(np.int64)
-
-    @classmethod
-    def at_leaves(cls, key: bytes, trees: Sequence[Tree], fewer: int = 0) -> _Column:
-        """Return a field with a value for each leaf, or with `fewer` values."""
-        return cls(key, trees, [tree.tokens(key, tree.leaves - fewer) for tree in trees])
-
-    @classmethod
-    def at_nodes(cls, key: bytes, trees: Sequence[Tree]) -> _Column:
-        """Return a field with a value for each node, of which there is one fewer."""
-        return cls.at_leaves(key, trees, fewer=1)
 
     def parse_whole(self, low: int, high: int | Int64Array) -> Int64Array:
         values = self._parse(_INTEGER).astype(np.int64)
@@ -423,7 +456,7 @@ def _refuse_tree(wrong: BoolArray, tree: Int64Array, reason: str) -> None:
 
 def _check_trees(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> LightGBMText:
     """Check the fields of all trees, each of which becomes one column, and return the text."""
-    leaf_column = _Column.at_leaves(b"leaf_value", trees)
+    leaf_column = _Column(b"leaf_value", trees)
     leaf_value = leaf_column.real()
     with np.errstate(over="ignore"):
         largest = np.zeros(len(trees))
@@ -433,7 +466,7 @@ def _check_trees(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -
             f"the leaves of its trees add up to more than {LARGEST_SCORE:g}",
         )
     # The tree that the children form, and what its splits test.
-    columns = [_Column.at_nodes(key, trees) for key in (b"left_child", b"right_child")]
+    columns = [_Column(key, trees) for key in (b"left_child", b"right_child")]
     nodes: dict[str, Array] = {
         column.key: column.parse_whole(-_INT32_MAX, _INT32_MAX) for column in columns
     }
@@ -442,34 +475,22 @@ def _check_trees(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -
     # Bit 0: categorical; bit 1: missing goes left; bits 2 and 3: meaning of missing (none, zero,
     # NaN).
     for key, highest in ((b"split_feature", n_features - 1), (b"decision_type", 11)):
-        nodes[key.decode()] = _Column.at_nodes(key, trees).parse_whole(0, highest)
-    nodes["threshold"] = _Column.at_nodes(b"threshold", trees).real(finite=False)
+        nodes[key.decode()] = _Column(key, trees).parse_whole(0, highest)
+    # Thresholds are finite, or sets of categories that the tree has.
+    decision, threshold = nodes["decision_type"], _Column(b"threshold", trees).real(finite=False)
     n_sets = np.array([tree.categorical_splits for tree in trees], np.int64)[tree_of_node]
-    _check_thresholds(nodes["decision_type"], nodes["threshold"], tree=tree_of_node, n_sets=n_sets)
-    nodes["split_gain"] = _parse_other_fields(trees, tree_of_node)
-    categories = {tree.number: _categories(tree) for tree in trees if tree.categorical_splits}
-    return LightGBMText(head, tuple(trees), tail, nodes, leaf_value, categories)
-
-
-def _check_thresholds(
-    decision: Int64Array, threshold: Float64Array, tree: Int64Array, n_sets: Int64Array
-) -> None:
-    """Check that thresholds are finite, or sets of categories that the tree has.
-
-    Args:
-        decision, threshold, tree: decision type, threshold and tree of each node, [M].
-        n_sets: int64[M], number of sets of the node's tree.
-    """
     is_set = (threshold >= 0) & (threshold < n_sets) & (threshold == np.floor(threshold))
-    has_no_set = (decision % 2 == 1) & ~is_set
     _refuse_tree(
-        has_no_set,
-        tree,
+        (decision % 2 == 1) & ~is_set,
+        tree_of_node,
         "a categorical split names a set of categories that the tree does not have",
     )
     # LightGBM itself writes infinity only where missing values, and nothing else, go right.
     is_infinite = (threshold == np.inf) & np.isin(decision, (4, 8))
-    _refuse_tree(~np.isfinite(threshold) & ~is_infinite, tree, "threshold is not finite")
+    _refuse_tree(~np.isfinite(threshold) & ~is_infinite, tree_of_node, "threshold is not finite")
+    nodes |= {"threshold": threshold, "split_gain": _parse_other_fields(trees, tree_of_node)}
+    sets = [words for tree in trees if tree.categorical_splits for words in _parse_sets(tree)]
+    return LightGBMText(head, trees, tail, nodes, leaf_value, sets)
 
 
 def _parse_other_fields(trees: list[Tree], tree_of_node: Int64Array) -> Float64Array:
@@ -478,16 +499,15 @@ def _parse_other_fields(trees: list[Tree], tree_of_node: Int64Array) -> Float64A
     Older versions do not have these fields.
     """
 
-    def trees_with(key: bytes) -> list[Tree]:
-        return [tree for tree in trees if key in tree.fields]
+    def column_of(key: bytes) -> _Column:
+        return _Column(key, [tree for tree in trees if key in tree.fields])
 
-    for key, fewer in ((b"internal_value", 1), (b"internal_weight", 1), (b"leaf_weight", 0)):
-        _Column.at_leaves(key, trees_with(key), fewer).real(finite=False)
-    for key, fewer in ((b"leaf_count", 0), (b"internal_count", 1)):
-        _Column.at_leaves(key, trees_with(key), fewer).parse_whole(-_INT32_MAX, _INT32_MAX)
-    shrunk = trees_with(b"shrinkage")
-    _Column(b"shrinkage", shrunk, [tree.tokens(b"shrinkage", 1) for tree in shrunk]).real()
-    gain_column = _Column.at_nodes(b"split_gain", trees_with(b"split_gain"))
+    for key in (b"internal_value", b"internal_weight", b"leaf_weight"):
+        column_of(key).real(finite=False)
+    for key in (b"leaf_count", b"internal_count"):
+        column_of(key).parse_whole(-_INT32_MAX, _INT32_MAX)
+    column_of(b"shrinkage").real()
+    gain_column = column_of(b"split_gain")
     gains = np.zeros(tree_of_node.size)
     gains[np.isin(tree_of_node, gain_column.tree)] = gain_column.real(finite=False)
     return gains
@@ -525,16 +545,15 @@ def _check_shape(child: Int64Array, tree_of_node: Int64Array, tree_of_leaf: Int6
     _refuse_tree(depth > MAX_DEPTH, tree, f"it is deeper than {MAX_DEPTH} nodes")
 
 
-def _categories(tree: Tree) -> tuple[Int64Array, Int64Array]:
-    words = _Column(b"cat_threshold", [tree], [tree.words(b"cat_threshold")]).parse_whole(
-        0, 2**32 - 1
-    )
-    boundaries = tree.tokens(b"cat_boundaries", tree.categorical_splits + 1)
-    set_ends = _Column(b"cat_boundaries", [tree], [boundaries]).parse_whole(0, words.size)
-    sizes = np.diff(set_ends)
-    if not set_ends.size or set_ends[0] != 0 or set_ends[-1] != words.size or np.any(sizes < 0):
+def _parse_sets(tree: Tree) -> list[Int64Array]:
+    """Return the words of each set of categories."""
+    most_words = len(tree.words(b"cat_threshold"))
+    set_ends = _Column(b"cat_boundaries", [tree]).parse_whole(0, most_words)
+    words = _Column(b"cat_threshold", [tree]).parse_whole(0, 2**32 - 1)
+    is_ascending = set_ends.size and set_ends[0] == 0 and np.all(np.diff(set_ends) >= 0)
+    if not is_ascending or set_ends[-1] != words.size:
         raise ModelError(f"tree {tree.number}: cat_boundaries do not fit cat_threshold")
-    return words, sizes
+    return np.split(words, set_ends[1:-1])
 
 
 def _check_importances(parsed: LightGBMText) -> None:

@@ -12,12 +12,10 @@ from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import ParamValues
 from boostrank.engines.engine_params import (
-    CheckedParams,
     Limits,
     Params,
     read_directions,
     read_groups,
-    read_numbers,
 )
 from boostrank.engines.lightgbm.private import has_nothing_to_split, parameter_names
 
@@ -81,9 +79,9 @@ _HARMLESS: dict[str, tuple[Any, ...]] = {
     "cegb_tradeoff": (1, "1", "1.0"),
     "cegb_penalty_split": (0, "0", "0.0"),
 }
-_A_NUMBER_EACH = ("feature_contri", "max_bin_by_feature")
 OF_COLUMNS = (
-    *_A_NUMBER_EACH,
+    "feature_contri",
+    "max_bin_by_feature",
     "categorical_feature",
     "interaction_constraints",
     "monotone_constraints",
@@ -120,19 +118,20 @@ class LightGBMParams(Params):
     title = "LightGBM"
     refused, harmless = REFUSED, _HARMLESS
     untried = frozenset({*OF_COLUMNS, "verbosity", "num_threads"})
+    of_features = ("feature_contri", "max_bin_by_feature")
 
     def names(self) -> Mapping[str, str]:
         """Return LightGBM's own table of names and aliases."""
         return parameter_names()
 
-    def check_values(self, params: ParamValues) -> CheckedParams:
+    def check_values(self, params: ParamValues) -> dict[str, str]:
         """Check values that LightGBM misreads: lists, constraints and what excludes them.
 
         Raises:
             UnknownParameter: LightGBM has no such parameter.
             ParameterError: a parameter is given twice, or has such a value.
         """
-        checked, given_as = super().check_values(params)
+        given_as, checked = super().check_values(params), self.resolve_names(params)
         read_groups(checked.get("interaction_constraints", ()), None)
         monotone = any(read_directions(checked.get("monotone_constraints", ()), None))
         for name, value in checked.items():
@@ -153,7 +152,7 @@ class LightGBMParams(Params):
             raise ParameterError(
                 "boosting='rf' averages independent trees and does not support custom objectives"
             )
-        return CheckedParams(checked, given_as)
+        return given_as
 
     def attempt(self, params: dict[str, Any]) -> None:
         """Create a booster on sixty rows of one feature, without training it."""
@@ -180,22 +179,6 @@ class LightGBMParams(Params):
         if isinstance(gain, str) and gain == "exponential":
             return {}
         return {"label_gain": LINEAR_GAINS if isinstance(gain, str) else list(gain)}
-
-    def of_columns(
-        self,
-        params: ParamValues,
-        names: Sequence[str],
-        *,
-        codes: Sequence[int] = (),
-        followed: Sequence[int] = (),
-    ) -> dict[str, Any]:
-        """Convert parameters of single features, and name the categorical columns."""
-        aliases, columns = parameter_names(), super().of_columns(params, names, followed=followed)
-        for name, value in params.items():
-            if (main := aliases.get(name, name)) in _A_NUMBER_EACH:
-                numbers = read_numbers(value, names, main)
-                columns[name] = numbers + [numbers[column] for column in followed]
-        return columns | {"categorical_column": list(codes)} if codes else columns
 
     def limits(self, params: ParamValues, names: Sequence[str]) -> Limits:
         """Return the constraints, where features outside all groups are unused.

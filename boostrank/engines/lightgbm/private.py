@@ -215,8 +215,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
             arguments["reference"].construct()
         self.fill(arguments["data"], arguments["reference"])
         self.set_label(arguments["label"]).set_group(arguments["group"])
-        if arguments["weight"] is not None:
-            self.set_weight(arguments["weight"])
+        self.set_weight(arguments["weight"])
         if arguments["predictor"] is not None:
             self._set_init_score_by_predictor(
                 predictor=arguments["predictor"], data=arguments["data"], used_indices=None

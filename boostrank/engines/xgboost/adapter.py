@@ -54,7 +54,6 @@ _BINNED_BYTES_A_CELL, _SKETCH_BYTES = 2, 60_000
 _one_at_a_time = threading.RLock()
 
 
-@dataclass(eq=False)
 class XGBoostBooster(Booster):
     """A model with an `xgboost.Booster` as `native`."""
 
@@ -78,13 +77,10 @@ class XGBoostBooster(Booster):
     def feature_names(self) -> tuple[str, ...]:
         """The names of the features; f1, f2, ... in a model without names."""
         names = self.native.feature_names
-        return tuple(names) if names else tuple(f"f{i}" for i in range(1, self.n_features + 1))
-
-    @property
-    def n_features(self) -> int:
-        """The number of features, also of a model without names."""
+        if names:
+            return tuple(names)
         with _one_at_a_time:
-            return int(self.native.num_features())
+            return tuple(f"f{i + 1}" for i in range(self.native.num_features()))
 
     @property
     def stopped_rounds(self) -> int:
@@ -287,7 +283,7 @@ class XGBoost(Backend):
         }
         if code_columns:
             types = ["c" if i in code_columns else "float" for i in range(data.n_features)]
-        with _naming_infinite(data):
+        try:
             if data.is_sparse or data.on_disk or parent is not None:
                 matrix = _create_quantile_matrix(data, types, options)
                 matrix.set_info(**info)
@@ -295,6 +291,17 @@ class XGBoost(Backend):
                 matrix = xgboost.QuantileDMatrix(
                     data.features, feature_types=types, **info, **options
                 )
+        except xgboost.core.XGBoostError as error:
+            # Name the column of infinite values.
+            if "`inf`" not in last_line(error):
+                raise
+            names = data.feature_names if isinstance(data.features, np.ndarray) else ()
+            infinite = [name for i, name in enumerate(names) if np.isinf(data.features[:, i]).any()]
+            column = f"column {infinite[0]!r}" if infinite else "a column"
+            raise DataError(
+                f"{column} has infinite values, which XGBoost does not support: make them missing"
+                " (--inf missing when reading files), or use the lightgbm backend"
+            ) from error
         if parent is not None and parent.bins is None:
             parent.bins = matrix
         return matrix
@@ -387,23 +394,6 @@ class XGBoost(Backend):
 
 BACKEND = XGBoost()
 limit_in_children("XGBoost", partial(xgboost.set_config, nthread=1))
-
-
-@contextlib.contextmanager
-def _naming_infinite(data: RankingDataset) -> Iterator[None]:
-    """Name the column of infinite values in XGBoost's error about them."""
-    try:
-        yield
-    except xgboost.core.XGBoostError as error:
-        if "`inf`" not in last_line(error):
-            raise
-        names = data.feature_names if isinstance(data.features, np.ndarray) else ()
-        infinite = [name for i, name in enumerate(names) if np.isinf(data.features[:, i]).any()]
-        column = f"column {infinite[0]!r}" if infinite else "a column"
-        raise DataError(
-            f"{column} has infinite values, which XGBoost does not support: make them missing"
-            " (--inf missing when reading files), or use the lightgbm backend"
-        ) from error
 
 
 def digest(booster: Any, train: Any) -> str:

@@ -18,6 +18,7 @@ from boostrank.engines.trees import (
     ModelFormat,
     ServedTrees,
     Trees,
+    by_feature,
     category_words,
     filled_start,
     make_forest,
@@ -26,7 +27,7 @@ from boostrank.engines.trees import (
     sum_of_starts,
     write_json,
 )
-from boostrank.engines.xgboost.model_json import ATTRIBUTE, read_start, start_trees, write_start
+from boostrank.engines.xgboost.model_json import ATTRIBUTE, read_curve, start_trees, write_start
 from boostrank.engines.xgboost.schema import DELETED, FLOAT32_MAX, largest_leaves
 from boostrank.kernels.curves import Curve
 from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT
@@ -55,7 +56,7 @@ class XGBoostModel:
     @property
     def start(self) -> dict[int, Curve]:
         """The functions of the linear start, by feature."""
-        return read_start(self.forest["trees"][: self.start_trees])
+        return by_feature(map(read_curve, self.forest["trees"][: self.start_trees]))
 
     @property
     def grown_trees(self) -> list[Json]:

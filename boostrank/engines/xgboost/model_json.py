@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from boostrank.core.types import Array, Float64Array, Json
-from boostrank.engines.trees import StepTree, by_feature, just_above, refuse, write_json
+from boostrank.core.types import Float64Array, Json
+from boostrank.engines.trees import StepTree, just_above, refuse, write_json
 from boostrank.kernels.curves import Curve, rounded_down
 
 _NONE: Json = {"enc": [], "feature_segments": [], "sorted_idx": []}
@@ -108,63 +107,37 @@ def write_start(curves: Mapping[int, Curve], n_features: int) -> list[Json]:
 
 
 def _tree(feature: int, curve: Curve, n_features: int) -> Json:
+    """Return the tree of a curve, in which siblings are adjacent, as XGBoost's SHAP requires."""
     tree = StepTree.from_curve(curve)
     bounds = np.nextafter(rounded_down(np.array(tree.bounds)), np.inf)
-    n_nodes, positions = len(tree.left), np.arange(len(tree.value))
-    fields = {
-        "base_weights": _float32(tree.value),
-        "default_left": (positions == 0).astype(int),
-        "loss_changes": np.zeros(positions.size),
-        "split_conditions": _float32([_LOWEST, *bounds, *tree.value[n_nodes:]]),
-        "split_indices": feature * (positions < n_nodes),
-        "split_type": np.zeros(positions.size, int),
-        "sum_hessian": _float32(tree.documents),
-    }
-    return write_tree(n_features, (tree.left, tree.right), 0, fields, depth_first=True)
-
-
-def write_tree(
-    n_features: int,
-    children: tuple[Any, Any],
-    root: int,
-    fields: Mapping[str, Array],
-    sets: Mapping[int, list[int]] = MappingProxyType({}),
-    *,
-    depth_first: bool = False,
-) -> Json:
-    """Return a tree as JSON data with id 0, in which siblings are adjacent, as XGBoost's SHAP
-    requires.
-
-    Args:
-        children: left and right child of each node, as a node or ~leaf.
-        fields: values by name, of each node and then of each leaf from the last to the first, so
-            that ~leaf is the index of a leaf.
-        sets: the categories of each node that splits by them.
-        depth_first: whether subtrees are written one after the other, and not level by level.
-    """
-    left, right = children
-    nodes, parents, left_children, unvisited = [root], [_ROOT], [-1], [0]
+    conditions = _float32([_LOWEST, *bounds, *tree.value[len(tree.left) :]])
+    # Write the subtrees of a node, which is a node or ~leaf of `tree`, one after the other.
+    nodes, parents, left_children, unvisited = [0], [_ROOT], [-1], [0]
     while unvisited:
-        position = unvisited.pop(-1 if depth_first else 0)
-        if nodes[position] >= 0:
-            child = left_children[position] = len(nodes)
-            nodes += [int(left[nodes[position]]), int(right[nodes[position]])]
+        position = unvisited.pop()
+        node, child = nodes[position], len(nodes)
+        if node >= 0:
+            left_children[position] = child
+            nodes += [tree.left[node], tree.right[node]]
             parents += [position, position]
             left_children += [-1, -1]
-            unvisited += [child + 1, child] if depth_first else [child, child + 1]
-    # Sets of categories follow each other in the order of their nodes.
-    categories_at = {position: sets[node] for position, node in enumerate(nodes) if node in sets}
-    sizes = [len(categories) for categories in categories_at.values()]
-    tree = {
-        **{name: values[nodes].tolist() for name, values in fields.items()},
-        "categories": [*itertools.chain(*categories_at.values())],
-        "categories_nodes": list(categories_at),
-        "categories_segments": np.cumsum([0, *sizes])[:-1].tolist(),
-        "categories_sizes": sizes,
+            unvisited += [child + 1, child]
+    return {
+        "base_weights": _float32(tree.value)[nodes].tolist(),
+        "categories": [],
+        "categories_nodes": [],
+        "categories_segments": [],
+        "categories_sizes": [],
+        "default_left": [int(node == 0) for node in nodes],
         "id": 0,
         "left_children": left_children,
+        "loss_changes": [0.0] * len(nodes),
         "parents": parents,
         "right_children": [child + (child > 0) for child in left_children],
+        "split_conditions": conditions[nodes].tolist(),
+        "split_indices": [feature * (node >= 0) for node in nodes],
+        "split_type": [0] * len(nodes),
+        "sum_hessian": _float32(tree.documents)[nodes].tolist(),
         "tree_param": {
             "num_deleted": "0",
             "num_feature": str(n_features),
@@ -172,7 +145,6 @@ def write_tree(
             "size_leaf_vector": "1",
         },
     }
-    return dict(sorted(tree.items()))
 
 
 def _float32(values: Sequence[float]) -> Float64Array:
@@ -205,12 +177,8 @@ def _is_start(tree: Json) -> bool:
     return len(features) == 1 and bounds == sorted(set(bounds)) and not tree.get("categories_nodes")
 
 
-def read_start(trees: Sequence[Json]) -> dict[int, Curve]:
-    """Return the sum of a start's trees as one function per feature."""
-    return by_feature(map(_read, trees))
-
-
-def _read(tree: Json) -> tuple[int, Curve]:
+def read_curve(tree: Json) -> tuple[int, Curve]:
+    """Return the feature and the function of a tree of a linear start."""
     nodes, leaves = _in_order(tree["left_children"], tree["right_children"])
     conditions = _float32(tree["split_conditions"])
     levels, documents = conditions[leaves], np.array(tree["sum_hessian"], dtype=np.float64)[leaves]

@@ -15,7 +15,6 @@ from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.types import ParamValues
 from boostrank.engines.engine_params import (
-    CheckedParams,
     Limits,
     Params,
     engine_threads,
@@ -111,15 +110,14 @@ _NAMES = {
     },
     **{name: name for name in (*_KNOWN.split(), *OF_OBJECTIVES, *REFUSED)},
 }
-# Prediction at raw score 0, for objectives that transform scores.
-_ZERO = dict.fromkeys(("binary:logistic", "binary:logitraw", "reg:logistic"), 0.5)
-_ZERO |= dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), 1.0)
-_RAW = frozenset(
-    """
+# Prediction at raw score 0, which some objectives transform.
+_RAW = """
     binary:hinge rank:map rank:ndcg rank:pairwise reg:absoluteerror reg:pseudohubererror
     reg:quantileerror reg:squarederror reg:squaredlogerror
-    """.split()
-)
+"""
+_ZERO = dict.fromkeys(_RAW.split(), 0.0)
+_ZERO |= dict.fromkeys(("binary:logistic", "binary:logitraw", "reg:logistic"), 0.5)
+_ZERO |= dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), 1.0)
 
 
 SAMPLED_FRACTIONS = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
@@ -128,7 +126,7 @@ SAMPLED_FRACTIONS = ("subsample", "colsample_bytree", "colsample_bylevel", "cols
 
 def translate(params: ParamValues) -> dict[str, Any]:
     """Return the parameters under XGBoost's names, with LightGBM's defaults."""
-    translated, given_as = Params.check_values(PARAMS, params)
+    given_as, translated = Params.check_values(PARAMS, params), PARAMS.resolve_names(params)
     for name in ("learning_rate", *SAMPLED_FRACTIONS):
         if translated.get(name) in (0, "0"):
             raise ParameterError(f"{given_as[name]}=0 must be above 0, or nothing would be learnt")
@@ -159,12 +157,11 @@ def translate(params: ParamValues) -> dict[str, Any]:
 
 def base_score(objective: str) -> float:
     """Return the `base_score` with which raw scores start at 0."""
-    objectives = [*_RAW, *_ZERO]
-    if objective not in objectives:
+    if objective not in _ZERO:
         raise ParameterError(
-            f"xgboost:{objective} is not a ranking objective.{did_you_mean(objective, objectives)}"
+            f"xgboost:{objective} is not a ranking objective.{did_you_mean(objective, _ZERO)}"
         )
-    return _ZERO.get(objective, 0.0)
+    return _ZERO[objective]
 
 
 class XGBoostParams(Params):
@@ -180,7 +177,7 @@ class XGBoostParams(Params):
         """Return boostrank's table of XGBoost's names, because XGBoost has none."""
         return _NAMES
 
-    def check_values(self, params: ParamValues) -> CheckedParams:
+    def check_values(self, params: ParamValues) -> dict[str, str]:
         """Check the values, and that LightGBM's parameters have counterparts in XGBoost."""
         translate(params)
         return super().check_values(params)
