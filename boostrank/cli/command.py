@@ -5,7 +5,6 @@ conflicts.
 from __future__ import annotations
 
 import glob
-import math
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,6 @@ from typing import Any, get_type_hints
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 from boostrank.core.errors import FileFormatError, InputError, did_you_mean
 from boostrank.options import SAME, Option, contradictions, declared
@@ -27,52 +25,19 @@ _SHORT = 20
 _ALL = "boostrank.help-all"
 
 
-class FloatRange(click.FloatRange):
-    """A finite number in a range. In contrast, `click.FloatRange` accepts nan."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Convert as click does, and refuse nan and the infinities."""
-        number = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"{value!r} is not a finite number.", param, ctx)
-        return number
-
-
-class Parsed(click.ParamType):  # type: ignore[type-arg]
-    """A value that a function converts from text. A ValueError from the function becomes the error
-    message.
-    """
-
-    def __init__(self, metavar: str, parse: Callable[[str], Any]) -> None:
-        self.name, self._parse = metavar, parse
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """Return the word that stands for the value in `--help`."""
-        return self.name
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Call the function on a text or number; other defaults stay as they are."""
-        try:
-            return self._parse(str(value)) if isinstance(value, str | int | float) else value
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class File(click.ParamType):  # type: ignore[type-arg]
+class File(click.Path):  # type: ignore[type-arg]
     """A file parameter, where `kind` is a value of `Option.file`."""
 
-    name = "file"
-
     def __init__(self, kind: str) -> None:
+        super().__init__()
         self.kind = kind
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def convert(self, path: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path, after the checks of its kind: readable, a data set, or an output.
 
         Raises:
             InputError: there is no such file, or it cannot be read.
         """
-        path = str(os.fspath(value))
         if self.kind == "read":
             return readable(path)
         if self.kind == "data":
@@ -92,12 +57,6 @@ class File(click.ParamType):  # type: ignore[type-arg]
                 ctx,
             )
         return path
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Let the shell complete the name of a file."""
-        return [CompletionItem(incomplete, type="file")]
 
 
 def readable(path: str) -> str:
@@ -150,14 +109,16 @@ class Flag(click.Option):
 
 
 def _metavar_of(option: Option) -> str | None:
-    if option.metavar or option.file:
-        return option.metavar or "FILE"
-    return None if option.parse else {"int": "N", "float": "X"}.get(option.kind)
+    if option.metavar or option.parse is None:
+        usual = "FILE" if option.file else {"int": "N", "float": "X"}.get(option.kind)
+        return option.metavar or usual
+    return option.parse[0]
 
 
 def _type_of(option: Option) -> Any:
     if option.parse is not None:
-        return Parsed(*option.parse)
+        parse = option.parse[1]
+        return lambda value: parse(str(value))
     if option.file:
         return click.Path(file_okay=False) if option.file == "folder" else File(option.file)
     if option.choices:
@@ -166,7 +127,7 @@ def _type_of(option: Option) -> Any:
         return click.IntRange(option.ge, option.le)  # type: ignore[arg-type]
     if option.kind == "float":
         low = option.ge if option.gt is None else option.gt
-        return FloatRange(low, option.le, min_open=option.gt is not None)
+        return click.FloatRange(low, option.le, min_open=option.gt is not None)
     return None if option.kind == "bool" else str
 
 
@@ -341,11 +302,11 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
         return None
     if not os.path.isfile(path):  # reading a pipe could block
         raise InputError(f"{path}: the path is not an ordinary file")
+    from boostrank.core.files import read_text
+
+    text = read_text(path)
     try:
-        with open(path, "rb") as file:
-            content = tomllib.loads(file.read().decode("utf-8-sig"))
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
+        content = tomllib.loads(text)
     except ValueError as error:  # also raised for a number with thousands of digits
         raise FileFormatError(f"not TOML: {str(error).partition(';')[0]}", file=path) from None
     except RecursionError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import DONE, GATE_SHUT, say, set_status
+from boostrank.cli.errors import GATE_SHUT, Running, say
 from boostrank.cli.reading import Reader, list_unfit_for_runs, metrics_of, name_of
 from boostrank.cli.show import print_json, print_table, print_wrapped, write_page
 from boostrank.core.errors import InputError, did_you_mean
@@ -91,7 +91,8 @@ def compare(options: Compare, reading: FileOptions) -> None:
     comparison, about_clicks = compare_files(options, reading)
     name = name_of(options.data)
     # Set the exit status before output, which a closed pipe may cut short.
-    set_status(GATE_SHUT if comparison.failed else DONE)
+    if comparison.failed:
+        Running.status = GATE_SHUT
     if options.output is not None:
         write_page(options.output, comparison.to_html(name))
     if options.as_json:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import BAD_INPUT, GATE_SHUT, say, set_status
+from boostrank.cli.errors import BAD_INPUT, GATE_SHUT, Running, say
 from boostrank.cli.reading import name_of
 from boostrank.cli.show import ReadProgress, duration, width
 from boostrank.core.errors import InputError, did_you_mean
@@ -61,9 +61,9 @@ def doctor(options: Doctor, reading: FileOptions) -> None:
     findings = _examine(options, replace(reading, strict=False))
     counts = Counter(finding.severity for finding in findings)
     if counts[Severity.ERROR]:
-        set_status(BAD_INPUT)
+        Running.status = BAD_INPUT
     elif counts[Severity.WARNING] and reading.strict:
-        set_status(GATE_SHUT)
+        Running.status = GATE_SHUT
     if options.as_json:
         click.echo(json.dumps([finding.to_dict() for finding in findings], indent=1))
         return

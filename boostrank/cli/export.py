@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.command import Command, command
-from boostrank.cli.errors import DONE, GATE_SHUT, say, set_status
+from boostrank.cli.errors import GATE_SHUT, Running, say
 from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import print_json
 from boostrank.core.errors import InputError, did_you_mean
@@ -218,7 +218,8 @@ def verify(options: Verify, reading: FileOptions) -> None:
     proof = verify(model, rows, scores, precision=precision)
     equal = proof.equal(options.tolerance)
     row = None if proof.first is None else _describe_row(rows, proof.first[0])
-    set_status(DONE if equal else GATE_SHUT)
+    if not equal:
+        Running.status = GATE_SHUT
     if options.as_json:
         print_json({**asdict(proof), "equal": equal, "first_place": row})
         return

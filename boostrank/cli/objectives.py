@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import DONE, FAILED, set_status
+from boostrank.cli.errors import FAILED, Running
 from boostrank.cli.show import width
 from boostrank.options import JsonOptions, argument, option
 
@@ -94,7 +94,8 @@ def _check(file: str, as_json: bool) -> None:
     for finding in check_objective(spec):
         findings.append(finding)
         failed = [checked.check for checked in findings if checked.status is Status.FAIL]
-        set_status(FAILED if failed else DONE)
+        if failed:
+            Running.status = FAILED
         if as_json:
             continue
         word = finding.status.value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import DONE, GATE_SHUT, say
+from boostrank.cli.errors import GATE_SHUT, Running, say
 from boostrank.options import PLAIN, Options, option
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Compile(Options):
 
 
 @command("compile")
-def compile(options: Compile) -> int | None:
+def compile(options: Compile) -> None:
     """Compile the functions that train (without options), predict, evaluate and doctor need, and
     cache them.
 
@@ -59,7 +59,9 @@ def compile(options: Compile) -> int | None:
         click.echo(f"shipped with boostrank{note}: {places.count(shipped.folder)}")
         click.echo(f"in {directory}: {places.count(directory)}")
         click.echo(f"to compile: {len(missing)}" + "".join(f"\n    {name}" for name in missing))
-        return GATE_SHUT if missing else DONE
+        if missing:
+            Running.status = GATE_SHUT
+        return
 
     if missing and (fault := write_fault(directory)):
         raise TrainingError(f"{directory}: cannot be written: {fault}")
@@ -71,7 +73,6 @@ def compile(options: Compile) -> int | None:
         function.compiled  # noqa: B018 (compiles at first use)
     say(f"{len(missing)} functions, {time.monotonic() - started:.0f} s")
     click.echo(directory)
-    return None
 
 
 def compile_aside(objective: str | None, quality: str | None) -> None:

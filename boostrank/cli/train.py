@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import DONE, say
+from boostrank.cli.errors import Running, say
 from boostrank.cli.reading import name_of, say_read
 from boostrank.cli.show import ReadProgress, RoundProgress, duration
 from boostrank.core.text import aligned
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @command("train", replaceable=("init_model",))
 def train(
     files: TrainFilesOptions, options: TrainOptions, reading: FileOptions, output: OutputOptions
-) -> int:
+) -> None:
     """Train a ranker on TRAIN: libsvm text with `qid:`, CSV, TSV, Parquet or Arrow.
 
     TRAIN is one or more files, plain or compressed (.gz, .bz2, .xz, .zst), a quoted pattern
@@ -40,7 +40,8 @@ def train(
     model, request = from_files(files, options, reading, screen), screen.request
     if request.saving:  # otherwise, another rank writes the model
         screen.print_outcome(model, files, as_json=output.as_json)
-    return request.exit_status if request.stopped else DONE
+    if request.stopped:
+        Running.status = request.exit_status
 
 
 class _Screen(RoundProgress):

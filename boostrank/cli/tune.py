@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import DONE, INTERRUPTED, say
+from boostrank.cli.errors import INTERRUPTED, Running, say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, time_left
 from boostrank.core.errors import InputError
@@ -66,7 +66,7 @@ class Tune(WithinQueryOptions, TrainingsOptions, group="Search"):
 
 
 @command("tune")
-def tune(command: Tune, options: FitOptions, reading: FileOptions) -> int:
+def tune(command: Tune, options: FitOptions, reading: FileOptions) -> None:
     """Search for the best parameters, and write them to a configuration file for `boostrank train
     --config`.
 
@@ -117,20 +117,19 @@ def tune(command: Tune, options: FitOptions, reading: FileOptions) -> int:
             )
 
     progress = _Progress()
-    stopped = False
     try:
         result = search(command.trials, progress)
     except KeyboardInterrupt:
         say(f"stopped: to continue from {study}, repeat the command with --resume")
+        Running.status = INTERRUPTED
         if not progress.trials:
-            return INTERRUPTED
-        result, stopped = search(0, None), True
+            return
+        result = search(0, None)
     write_atomically(command.output, _as_toml(result, typed, within).encode(), streams=True)
     if command.as_json:
         print_json(_as_json(result))
     else:
         click.echo("\n".join(_summary(result, command.output)))
-    return INTERRUPTED if stopped else DONE
 
 
 class _Progress:

@@ -345,7 +345,7 @@ def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None =
     """Return a data set whose labels are the values of an expression, which the provenance
     records."""
     # Refuse a second gain, except the same.
-    expression = GainExpression.parse(gain)
+    expression = GainExpression(gain)
     columns = dict(others or {})
     gain_so_far = data.gain
     if gain_so_far is not None:

@@ -306,7 +306,7 @@ class RankingDataset:
             data = replace(data, document_names=data.in_row_order(columns["id"]))
         if gain is None:
             return data
-        others = {*GainExpression.parse(gain).columns} - {LABEL, *data.feature_names}
+        others = {*GainExpression(gain).columns} - {LABEL, *data.feature_names}
         gain_columns = read_columns(table, sorted(others)).items()
         gain_values = {name: data.in_row_order(column) for name, column in gain_columns}
         return with_gain(data, gain, gain_values)

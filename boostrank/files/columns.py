@@ -216,7 +216,7 @@ def _doubts(
     # Suggest query weights only for a column that is named so.
     is_weight = suspects and "weight" in suspects[0].lower()
     weigh = "--weight {first} reads it as query weights, " if is_weight else ""
-    in_gain = () if options.gain is None else GainExpression.parse(options.gain).columns
+    in_gain = () if options.gain is None else GainExpression(options.gain).columns
     # Warn of each group of columns with the option that ends the doubt.
     left_out = "{names} {are} left out as "
     in_features = [name for name in in_gain if name in names and name != LABEL]
@@ -271,7 +271,7 @@ def _in_gain(
     gain: str, header: Header, features: Collection[str], roles: dict[str, str]
 ) -> list[str]:
     """Return the columns that a gain uses but that are not features."""
-    expression, qid = GainExpression.parse(gain), roles.get("qid")
+    expression, qid = GainExpression(gain), roles.get("qid")
     columns = [name for name in expression.columns if name != LABEL and name not in features]
     for name in columns:
         if name not in header or name == qid:

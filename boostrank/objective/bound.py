@@ -121,8 +121,7 @@ class BoundObjective:
         stats = finish(
             self._parts[0].ptr, self._buffers, unit_hessian=unit, all_reduce=self._all_reduce
         )
-        if stats.broken_query >= 0:
-            raise TrainingError(self._describe_broken(stats.broken_query, s, round))
+        self._check_finite(stats.broken_query, self.objective, s, round)
         if round == 0 and stats.dead_queries == self.total_queries:
             self.check_gains()
             raise NothingToLearn(
@@ -190,31 +189,28 @@ class BoundObjective:
             )
         for part, buffers in zip(self._parts, out, strict=True):
             part.run(s, self._weights, round, buffers, self._threads, loss)
-            if buffers.broken_query >= 0:
-                raise TrainingError(self._describe_broken(buffers.broken_query, s, round, part))
+            self._check_finite(buffers.broken_query, part.objective, s, round)
         return s
 
     def _factors(self, round: int, parts: Sequence[Buffers]) -> tuple[float, ...]:
-        """Return the factor of each part of a mixture in this round."""
-        if len(parts) == 1:
-            return (1.0,)
+        """Return the factor of each part in this round."""
         *magnitudes, documents = self._all_reduce(
             np.array([*(b.magnitude.sum() for b in parts), self.queries.n_documents])
         )
         means = [float(magnitude) / max(documents, 1) for magnitude in magnitudes]
         return tuple(self.objective.factors(round, means))
 
-    def _describe_broken(
-        self, q: int, scores: Float64Array, round: int, part: _Part | None = None
-    ) -> str:
+    def _check_finite(self, q: int, objective: Any, scores: Float64Array, round: int) -> None:
+        """Raise `TrainingError` if a query, q >= 0, has results that are not finite."""
+        if q < 0:
+            return
         in_query = scores[self.queries.ptr[q] : self.queries.ptr[q + 1]]
         cause = "the gradient or hessian is not finite, or the hessian is negative"
         bad = in_query.size - np.count_nonzero(np.isfinite(in_query))
         if bad:
             cause = f"{bad} of its {in_query.size} scores are not finite; lower the learning rate"
-        name = self.objective.name if part is None else part.objective.name
-        return (
-            f"objective {name!r}, round {round}, query {self.queries.qid[q]}"
+        raise TrainingError(
+            f"objective {objective.name!r}, round {round}, query {self.queries.qid[q]}"
             f" ({in_query.size} documents, scores {in_query.min():g} to {in_query.max():g}):"
             f" {cause}"
         )
@@ -286,13 +282,13 @@ class _Part:
         loss: bool,
     ) -> None:
         """Write the gradient, the hessian and, if requested, the loss, neither mixed nor scaled."""
-        spec = self.objective.spec
+        spec, values = self.objective.spec, self.objective.values(round)
         run_kernel(
             spec.kernel,
             QueryData(scores, self.gains, self.ptr, weights, self._doc_const, self._query_const),
-            spec.encode(self.objective.values(round), round, loss),
+            spec.encode(values, round, loss),
             out,
-            composition=Composition.at_round(self.objective.option_values(round), round),
+            composition=Composition.at_round(values, round),
             slot=self.cutoff_index,
             slot_values=self._cutoffs,
             ordered=spec.ordered,

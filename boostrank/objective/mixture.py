@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param, find_param, resolve_params
@@ -137,14 +137,8 @@ class Mixture(TrainingObjective):
         turned = next((r for r in range(total) if abs(mix(r) - end) < abs(mix(r) - start)), 0)
         return max(settled, turned)
 
-    def scale_to(self, total_rounds: int) -> Self:
-        """Return a copy for a training of `total_rounds` rounds, which both parts take over too."""
-        copy = super().scale_to(total_rounds)
-        copy._set_total(int(total_rounds))
-        return copy
-
     def _set_total(self, total_rounds: int) -> None:
-        self.total_rounds = total_rounds
+        super()._set_total(total_rounds)
         self.first = self.first.scale_to(total_rounds)
         self.second = self.second.scale_to(total_rounds)
 
