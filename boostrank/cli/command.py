@@ -46,10 +46,7 @@ class File(click.Path):  # type: ignore[type-arg]
             on_cluster = ctx is not None and isinstance(ctx.params.get("cluster"), str)
             return path if path == "-" or on_cluster else _readable_data(path)
         if self.kind == "rankers":
-            _readable_data(path)
-            if not glob.has_magic(path):
-                readable(path)
-            return path
+            return _readable_data(path) if glob.has_magic(path) else readable(path)
         if self.kind in ("write", "page", "output") and path == "-":
             self.fail(
                 "'-' means standard output, which is not supported here; name a file, such as ./-",
@@ -82,37 +79,32 @@ def _readable_data(path: str) -> str:
     return path if os.path.isdir(path) else readable(path)
 
 
-class Flag(click.Option):
-    """A command-line option, with its declaration."""
-
-    def __init__(self, option: Option) -> None:
-        self.declared = option
-        default = option.default if option.unset is SAME else option.unset
-        if option.several:
-            default = None
-        # An explicit default of None would be treated as a given value.
-        keywords = {} if option.required else {"default": default}
-        callback = read_config if option.name == "config" else None
-        super().__init__(
-            list(filter(None, (option.short, option.spelled, option.name))),
-            help=option.help + " May be repeated." * option.several,
-            **keywords,
-            show_default=option.shown or (default is not None and default is not False),
-            type=_type_of(option),
-            is_flag=option.kind == "bool",
-            multiple=option.several,
-            required=option.required,
-            metavar=_metavar_of(option),
-            is_eager=option.name in ("config", "cluster"),
-            callback=callback,
-        )
-
-
-def _metavar_of(option: Option) -> str | None:
-    if option.metavar or option.parse is None:
-        usual = "FILE" if option.file else {"int": "N", "float": "X"}.get(option.kind)
-        return option.metavar or usual
-    return option.parse[0]
+def _parameter_of(option: Option) -> click.Parameter:
+    """Return the argument or the flag of an option."""
+    how: dict[str, Any] = {"type": _type_of(option), "required": option.required}
+    if option.positional:
+        count = -1 if option.several else 1
+        return click.Argument([option.name], metavar=option.metavar, nargs=count, **how)
+    default = option.default if option.unset is SAME else option.unset
+    if option.several:
+        default = None
+    # An explicit default of None would be treated as a given value.
+    if not option.required:
+        how["default"] = default
+    metavar = option.parse[0] if option.parse else {"int": "N", "float": "X"}.get(option.kind)
+    if option.file:
+        metavar = "FILE"
+    return click.Option(
+        list(filter(None, (option.short, option.spelled, option.name))),
+        help=option.help + " May be repeated." * option.several,
+        show_default=option.shown or (default is not None and default is not False),
+        is_flag=option.kind == "bool",
+        multiple=option.several,
+        metavar=option.metavar or metavar,
+        is_eager=option.name in ("config", "cluster"),
+        callback=read_config if option.name == "config" else None,
+        **how,
+    )
 
 
 def _type_of(option: Option) -> Any:
@@ -200,8 +192,8 @@ class Command(click.Command):
         sections: dict[str, list[Any]] = {"Most used": []}
         for param in self.get_params(ctx):
             heading, record = "Options", param.get_help_record(ctx)
-            if isinstance(param, Flag):
-                option = param.declared
+            option = self.options.get(str(param.name))
+            if option is not None:
                 is_common = self.is_long and (option.common or option.required)
                 heading = "Most used" if is_common else option.group
             if record is not None and isinstance(param, click.Option):
@@ -218,15 +210,6 @@ class Command(click.Command):
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
-
-
-def _parameter_of(option: Option) -> click.Parameter:
-    """Return the argument or the flag of an option."""
-    if not option.positional:
-        return Flag(option)
-    count = -1 if option.several else 1
-    how: dict[str, Any] = {"metavar": option.metavar, "nargs": count, "type": _type_of(option)}
-    return click.Argument([option.name], required=option.required, **how)
 
 
 def command(
@@ -311,9 +294,7 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
         raise FileFormatError(f"not TOML: {str(error).partition(';')[0]}", file=path) from None
     except RecursionError:
         raise FileFormatError("its lists or tables are nested too deeply", file=path) from None
-    params = {
-        _key(p): p for p in context.command.params if p is not parameter and _key(p) != "help"
-    }
+    params = {_key(p): p for p in context.command.params if p is not parameter}
     defaults: dict[str, Any] = {}
     keys: dict[str | None, str] = {}
     for key, value in content.items():
@@ -364,8 +345,7 @@ def _as_typed(key: str, option: click.Parameter, value: Any, path: str) -> Any:
     if is_flag or any(isinstance(item, bool | list | dict) for item in values):
         raise FileFormatError(f"{key} = {value!r:.40}: no value for --{_key(option)}", file=path)
     texts = list(map(str, values))
-    several = option.nargs == -1 or (isinstance(option, click.Option) and option.multiple)
-    return texts if several else ",".join(texts)
+    return texts if option.nargs == -1 or option.multiple else ",".join(texts)
 
 
 def _key(parameter: click.Parameter) -> str:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
     from boostrank.model.ranking_model import RankingModel
     from boostrank.reporting.comparison import Comparison, Regression
+    from boostrank.reporting.rank_changes import Ranker
 
 
 class TwoRankers(MeasureOptions, group="Measures"):
@@ -113,7 +114,6 @@ def compare_files(options: Compare, reading: FileOptions) -> tuple[Comparison, s
         return _compare_runs(options, reading, old_files, new_files), ""
     from boostrank.model.scores import load_ranker
     from boostrank.reporting.comparison import Condition, compare
-    from boostrank.reporting.rank_changes import Ranker, count_trees
 
     # Parse metrics and conditions before the models and the data are read.
     machine = options.machine
@@ -122,11 +122,7 @@ def compare_files(options: Compare, reading: FileOptions) -> tuple[Comparison, s
     conditions = [Condition.parse(text, functions) for text in options.conditions]
     models = {path: load_ranker(path) for path in (*old_files, *new_files)}
     judged.read(models)
-    rankers = {
-        path: Ranker(path, judged.scores(path), count_trees(models[path]))
-        for path in judged.datasets
-    }
-    old, new = [rankers[path] for path in old_files], [rankers[path] for path in new_files]
+    old, new = map(judged.rankers, (old_files, new_files))
     data, how = judged.datasets[new_files[-1]], judged.options
     if machine is not None:
         how = how | {"machine": grades_of_judges(options.data, machine, reading, data)}
@@ -314,18 +310,25 @@ class JudgedData:
         """Read the data for each ranker. Its model is None if its file has scores."""
         from boostrank.clicks.sidecar import Clicks
 
-        options, self._models, self.datasets = self._command, models, {}
-        for path, rows in self._reader.read_for(models, options.data):
-            if options.clicks:
-                source = (options.data[0], rows, options.propensities)
-                self.clicks = self.clicks or Clicks.read(*source, say)
-            self.datasets[path] = rows if self.clicks is None else self.clicks.judged(rows)
+        options, self._models = self._command, models
+        self.datasets = self._reader.read_for(models, options.data)
+        if options.clicks:
+            rows = next(iter(self.datasets.values()))
+            clicks = Clicks.read(options.data[0], rows, options.propensities, say)
+            self.datasets = {path: clicks.judged(rows) for path, rows in self.datasets.items()}
+            self.clicks = clicks
 
-    def scores(self, path: str) -> Any:
-        """Return the scores of a ranker, float64[N], in the row order of its data set."""
+    def rankers(self, paths: Sequence[str]) -> list[Ranker]:
+        """Return rankers, with their scores in the row order of their data sets."""
         from boostrank.model.scores import scores_of
+        from boostrank.reporting.rank_changes import Ranker, count_trees
 
-        return scores_of(path, self._models[path], self.datasets[path], self._command.threads)
+        rankers = []
+        for path in paths:
+            model = self._models[path]
+            scores = scores_of(path, model, self.datasets[path], self._command.threads)
+            rankers.append(Ranker(path, scores, count_trees(model)))
+        return rankers
 
 
 def _without_grades(options: Any, reading: FileOptions, machine: str) -> FileOptions:

@@ -317,7 +317,7 @@ def choose(options: Choose, reading: FileOptions) -> None:
     models = {path: load_ranker(path) for path in options.rankers}
     reader = Reader(reading, options.threads, names=True, labelled=False)
     scores = []
-    for path, data in reader.read_for(models, [options.data]):
+    for path, data in reader.read_for(models, [options.data]).items():
         scores.append(scores_of(path, models[path], data, options.threads))
     grades, label = [], column_of("label", header, Reading(label=reading.label))
     for column in (label, options.machine or "machine"):
@@ -526,8 +526,7 @@ def simulate_clicks(options: SimulateClicks, reading: FileOptions) -> None:
     from boostrank.model.scores import load_ranker, scores_of
 
     model, reader = load_ranker(options.ranker), Reader(reading, options.threads, names=True)
-    space = reader.feature_space(model, options.ranker, options.data) if model else None
-    documents = reader.read(options.data, like=space)
+    documents = reader.read_for({options.ranker: model}, options.data)[options.ranker]
     scores = scores_of(options.ranker, model, documents, options.threads)
     users = Users(cast(Any, options.users))
     log = simulate_clicks(

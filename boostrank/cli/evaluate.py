@@ -127,7 +127,7 @@ def _of_rankers(
     )
     reader = Reader(reading, options.threads, gain=options.gain, asks=True, names=has_names)
     bound, results = None, {}
-    for path, dataset in reader.read_for(models, data):
+    for path, dataset in reader.read_for(models, data).items():
         if bound is None:
             measured = (dataset.labels, dataset.queries, rules, options.threads)
             bound = BoundMetrics(metrics, *measured, docnos=dataset.document_names)

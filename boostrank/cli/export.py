@@ -88,7 +88,7 @@ def export(options: Export, reading: FileOptions) -> None:
     target = target.serving(model.backend)
     if options.data:
         reader = Reader(reading, None, labelled=False)
-        model, rows = reader.read_for_model(options.model, options.data)
+        rows = reader.read_for({options.model: model}, options.data)[options.model]
     proof = export_model(
         model,
         options.output,
@@ -209,8 +209,8 @@ def verify(options: Verify, reading: FileOptions) -> None:
             f" {options.data[0]}.{hint}"
         )
     ignored = frozenset([options.against] if column else [])
-    reader = Reader(reading, options.threads, labelled=False, names=True)
-    model, rows = reader.read_for_model(options.model, options.data, ignored=ignored)
+    reader = Reader(reading, options.threads, labelled=False, names=True, ignored=ignored)
+    model, rows = reader.read_for_model(options.model, options.data)
     if column:
         scores, precision = read_logged(options.data[0], rows, options.against, options.data[1:])
     else:

@@ -73,7 +73,6 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     from boostrank.model.scores import load_ranker
     from boostrank.reporting.card import check_ending
     from boostrank.reporting.page import report
-    from boostrank.reporting.rank_changes import Ranker, count_trees
     from boostrank.reporting.section import page_beside
 
     output = options.output
@@ -103,8 +102,7 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     judged.read(models)
     dataset, previous, clicks = judged.datasets[options.model], None, judged.clicks
     if options.baseline:
-        trees = count_trees(models[options.baseline])
-        previous = Ranker(options.baseline, judged.scores(options.baseline), trees)
+        (previous,) = judged.rankers([options.baseline])
     propensities = None
     if clicks is not None and options.propensities:
         propensities = clicks.propensities

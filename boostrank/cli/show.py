@@ -101,10 +101,6 @@ class _Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Remove the line."""
         erase_line()
 
     def show(self, text: str, due: bool) -> None:
@@ -168,7 +164,7 @@ class RoundProgress(_Progress):
 
     def saving(self) -> None:
         """Remove the line, as the model is being written."""
-        self.stop()
+        erase_line()
         self.request.saving = True
 
     def __call__(self, env: Any) -> None:

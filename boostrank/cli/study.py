@@ -112,8 +112,8 @@ def compare(study: ObjectiveStudy, options: FitOptions, reading: FileOptions) ->
     # Read the data, and train.
     reader = Reader(reading, options.threads, gain=gain)
     train_set = reader.read(study.train)
-    valid_set = reader.read(study.valid, like=train_set)
-    test_set = reader.read(study.test, like=train_set)
+    valid_set = reader.read([study.valid], like=train_set)
+    test_set = reader.read([study.test], like=train_set)
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
         comparison = compare_objectives(
             params,
@@ -184,10 +184,9 @@ def noise(command: Noise, options: FitOptions, reading: FileOptions) -> None:
     gain, options = options.gain, load_options(options)
     params = options.flat()
     rounds = options.rounds or DEFAULT_ROUNDS
-    train_set, valid_set = Reader(reading, options.threads, gain=gain).read_both(
-        command.train, command.valid
-    )
-    assert valid_set is not None  # --valid is required
+    reader = Reader(reading, options.threads, gain=gain)
+    train_set = reader.read(command.train)
+    valid_set = reader.read([command.valid], like=train_set)
     say(f"training up to {command.repeats * len(SOURCES)} models for {rounds} rounds")
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
         report = measure_noise(

@@ -96,9 +96,10 @@ def tune(command: Tune, options: FitOptions, reading: FileOptions) -> None:
     typed, options = options, load_options(options)
     params = options.flat()
     rounds = options.rounds or DEFAULT_ROUNDS
-    train_set, valid_set = Reader(reading, options.threads, gain=typed.gain).read_both(
-        command.train, command.valid
-    )
+    reader = Reader(reading, options.threads, gain=typed.gain)
+    train_set, valid_set = reader.read(command.train), None
+    if command.valid:
+        valid_set = reader.read([command.valid], like=train_set)
 
     def search(trials: int, progress: _Progress | None) -> TuningResult:
         with contextlib.redirect_stdout(sys.stderr):  # the engines print
