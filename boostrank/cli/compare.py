@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import click
+from click import echo
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import GATE_SHUT, Running, say
@@ -360,36 +360,36 @@ def _without_grades(options: Any, reading: FileOptions, machine: str) -> FileOpt
 
 def _print(comparison: Comparison, data: str) -> None:
     differences, first = comparison.table(), comparison.first
-    click.echo(printable(str(comparison.opening)))
-    click.echo(f"{comparison.new} against {comparison.old} on {data}, query by query")
+    echo(printable(str(comparison.opening)))
+    echo(f"{comparison.new} against {comparison.old} on {data}, query by query")
     print_table(differences.select(kind="all", segment="all"))
     if comparison.judges:
-        click.echo("\nby people, by the machine, and by both, which conditions read")
+        echo("\nby people, by the machine, and by both, which conditions read")
         print_table(comparison.table("judges"))
         print_wrapped([*comparison.judges_words, ""], indent="")
     churn = comparison.churn
     if churn.queries:
-        click.echo(
+        echo(
             f"top {churn.k}: {churn.changed:.1%} new documents in {churn.queries:,} queries with"
             f" more documents; the first document changed in {churn.first:.1%}"
         )
     for kind in comparison.of_segment:
-        click.echo(f"\n{first} by {kind}; p is adjusted for all segments by Holm's method")
+        echo(f"\n{first} by {kind}; p is adjusted for all segments by Holm's method")
         print_table(differences.select(kind=kind, metric=first))
     if comparison.regressions:
-        click.echo(f"\nworst of {comparison.metrics[first].worse:,} regressions of {first}")
+        echo(f"\nworst of {comparison.metrics[first].worse:,} regressions of {first}")
         print_table(
             comparison.regression_table(), remarks=["", *map(_reason, comparison.regressions)]
         )
     for note in comparison.notes:
         say(note)
     # The conditions and the conventions come last.
-    click.echo()
+    echo()
     for outcome in comparison.outcomes:
         where = f" ({printable(', '.join(outcome.where))})" if outcome.where else ""
         text = f"{outcome.condition}{where}"
         verdict = f"FAILS: {text}" if outcome.holds else f"passes: not ({text})"
-        click.echo(verdict)
+        echo(verdict)
     luck = dict.fromkeys(map(comparison.luck_words, comparison.metrics))
     about = [*comparison.meanings, comparison.conventions.describe()]
     print_wrapped([*luck, *about], indent="")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any
 
-import click
+from click import echo
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import BAD_INPUT, GATE_SHUT, Running, say
@@ -65,14 +65,14 @@ def doctor(options: Doctor, reading: FileOptions) -> None:
     elif counts[Severity.WARNING] and reading.strict:
         Running.status = GATE_SHUT
     if options.as_json:
-        click.echo(json.dumps([finding.to_dict() for finding in findings], indent=1))
+        echo(json.dumps([finding.to_dict() for finding in findings], indent=1))
         return
     _print_findings(findings)
-    click.echo(", ".join(count_of(counts[severity], severity.value) for severity in Severity))
+    echo(", ".join(count_of(counts[severity], severity.value) for severity in Severity))
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     remedies = [finding.options for finding in errors if finding.options]
     if remedies:
-        click.echo(f"train needs these options: {' '.join(dict.fromkeys(remedies))}")
+        echo(f"train needs these options: {' '.join(dict.fromkeys(remedies))}")
 
 
 def _examine(options: Doctor, reading: FileOptions) -> Findings:
@@ -117,12 +117,10 @@ def _print_findings(findings: Findings) -> None:
     wrapper = TextWrapper(max(60, width()), "  ", "      ", break_long_words=False)
     wrapper.break_on_hyphens = False  # commands can be pasted
     for finding in findings:
-        click.echo(
-            f"{finding.where}: {finding.severity.value}: {finding.message} [{finding.check}]"
-        )
+        echo(f"{finding.where}: {finding.severity.value}: {finding.message} [{finding.check}]")
         for line in (f"cost: {finding.cost}", f"fix: {finding.fix}"):
             if not line.endswith(": "):
-                click.echo(wrapper.fill(line))
+                echo(wrapper.fill(line))
 
 
 def _find_objections(

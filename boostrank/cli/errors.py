@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
+from click import echo
 
 from boostrank.core import machine
 from boostrank.core.errors import BoostrankError
@@ -151,19 +152,19 @@ def _as_options(message: str) -> str:
 def say(text: str) -> None:
     """Print a line on standard error, in place of a progress line."""
     erase_line()
-    click.echo(text, err=True)
+    echo(text, err=True)
 
 
 def show_line(text: str) -> None:
     """Show a progress line on a terminal, in place of the last one."""
-    click.echo(_ERASE + text, err=True, nl=False, color=True)
+    echo(_ERASE + text, err=True, nl=False, color=True)
     Running.line = True
 
 
 def erase_line() -> None:
     """Remove the progress line."""
     if Running.line:
-        click.echo(_ERASE, err=True, nl=False, color=True)
+        echo(_ERASE, err=True, nl=False, color=True)
         Running.line = False
 
 

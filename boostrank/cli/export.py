@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
+from click import echo
 
 from boostrank.cli.command import Command, command
 from boostrank.cli.errors import GATE_SHUT, Running, say
@@ -99,20 +100,20 @@ def export(options: Export, reading: FileOptions) -> None:
         allow=options.allow,
     )
     # Describe the check, and how to use the file.
-    click.echo(f"{options.output}: for {target.title}, {proof.size:,} bytes")
-    click.echo(f"checked by {proof.proved_by}: {proof.rows:,} rows, {_describe_check(proof)}")
+    echo(f"{options.output}: for {target.title}, {proof.size:,} bytes")
+    echo(f"checked by {proof.proved_by}: {proof.rows:,} rows, {_describe_check(proof)}")
     for remark in _remarks_on(proof, target, model, options.model):
         say(remark)
     if proof.moves is not None:
         moves, largest = moved_line(proof.moves), proof.moves.largest
-        click.echo(f"{name_of(options.data)}: {moves}; the largest difference is {largest:.2g}")
+        echo(f"{name_of(options.data)}: {moves}; the largest difference is {largest:.2g}")
     if names is not None:
         _say_order(model, names, options.names)
     if proof.fill:
         values = ", ".join(f"{name}={shortest(value)}" for name, value in proof.fill.items())
-        click.echo(f"defaults: {target.default.format(value='VALUE')} of each feature: {values}")
+        echo(f"defaults: {target.default.format(value='VALUE')} of each feature: {values}")
     for line in how_to(target, options.output, options.name):
-        click.echo(line)
+        echo(line)
 
 
 def _describe_check(proof: Proof) -> str:
@@ -226,16 +227,16 @@ def verify(options: Verify, reading: FileOptions) -> None:
     # Print the level of agreement and the first difference.
     queries = count_of(proof.queries, "query", "queries")
     documents = count_of(proof.documents, "document")
-    click.echo(f"{options.against}: {_EQUAL[proof.level]}: {documents} of {queries}")
+    echo(f"{options.against}: {_EQUAL[proof.level]}: {documents} of {queries}")
     if proof.first is not None:
         _, query, score, logged = proof.first
         share = proof.different / proof.documents
-        click.echo(
+        echo(
             f"different scores: {proof.different:,} ({share:.1%}), by up to {proof.largest:.3g}; "
             f"different ranks: {proof.moved:,}"
         )
         document = printable(f"{row}, query {query}")
-        click.echo(f"first: {document}: {logged:.9g} logged, {score:.9g} by the model")
+        echo(f"first: {document}: {logged:.9g} logged, {score:.9g} by the model")
 
 
 def _describe_row(data: RankingDataset, row: int) -> str:

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-import click
+from click import echo
 
 from boostrank.cli.command import command
 from boostrank.cli.reading import Reader
@@ -126,11 +126,9 @@ def calibrate(options: Calibrate, reading: FileOptions) -> None:
         return
     error, low, high = record["error"]
     ends, raw = interval(low, high, pattern="[{}, {}]"), record["uncalibrated_error"]
-    click.echo(
-        f"{output}: calibrated on {record['rows']:,} documents in {record['queries']:,} queries"
-    )
-    click.echo(f"calibration error: {error:.4f} {ends}; raw scores: {raw:.4f}")
-    click.echo(f"variance of grades explained: {record['explained']:.1%}")
+    echo(f"{output}: calibrated on {record['rows']:,} documents in {record['queries']:,} queries")
+    echo(f"calibration error: {error:.4f} {ends}; raw scores: {raw:.4f}")
+    echo(f"variance of grades explained: {record['explained']:.1%}")
 
 
 class Refit(ModelOptions, ThreadOptions, group="Data and output"):
@@ -161,7 +159,7 @@ def refit(options: Refit, reading: FileOptions) -> None:
 
     output, model, data = _change_model(options, reading, partial(refit, keep=options.keep))
     count = f"{data.n_documents:,} documents in {len(data.queries):,} queries"
-    click.echo(f"{output}: {model.num_trees():,} trees refitted on {count}")
+    echo(f"{output}: {model.num_trees():,} trees refitted on {count}")
 
 
 def _change_model(

@@ -7,7 +7,7 @@ import time
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import click
+from click import echo
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import GATE_SHUT, Running, say
@@ -56,9 +56,9 @@ def compile(options: Compile) -> None:
         shipped = shipped_code()
         places = [function.saved_in for function in functions.values()]
         note = f" ({shipped.fault})" if shipped.fault else f" for {shipped.target[1]}"
-        click.echo(f"shipped with boostrank{note}: {places.count(shipped.folder)}")
-        click.echo(f"in {directory}: {places.count(directory)}")
-        click.echo(f"to compile: {len(missing)}" + "".join(f"\n    {name}" for name in missing))
+        echo(f"shipped with boostrank{note}: {places.count(shipped.folder)}")
+        echo(f"in {directory}: {places.count(directory)}")
+        echo(f"to compile: {len(missing)}" + "".join(f"\n    {name}" for name in missing))
         if missing:
             Running.status = GATE_SHUT
         return
@@ -72,7 +72,7 @@ def compile(options: Compile) -> None:
     for function in in_order[1::2] + in_order[::2]:
         function.compiled  # noqa: B018 (compiles at first use)
     say(f"{len(missing)} functions, {time.monotonic() - started:.0f} s")
-    click.echo(directory)
+    echo(directory)
 
 
 def compile_aside(objective: str | None, quality: str | None) -> None:

@@ -13,6 +13,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Self
 
 import click
+from click import echo
 
 from boostrank.cli.errors import erase_line, say, show_line
 from boostrank.cli.signals import StopRequest, graceful_stop
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 def print_table(table: Table, top: int | None = None, remarks: Iterable[str] = ()) -> None:
     """Print the first rows of a table, indented, with remarks to the right of the rows."""
     for line, remark in zip_longest(table.lines(top), remarks, fillvalue=""):
-        click.echo(f"  {line}  {remark}".rstrip())
+        echo(f"  {line}  {remark}".rstrip())
     if top is not None and len(table) > top:
-        click.echo(f"  ... and {len(table) - top} more (--top {len(table)})")
+        echo(f"  ... and {len(table) - top} more (--top {len(table)})")
 
 
 def width() -> int:
@@ -38,14 +39,14 @@ def width() -> int:
 def print_wrapped(texts: Iterable[str], indent: str = "  ") -> None:
     """Print paragraphs as wide as the terminal."""
     for text in texts:
-        click.echo(click.wrap_text(text, width(), "", indent))
+        echo(click.wrap_text(text, width(), "", indent))
 
 
 def print_json(value: Any) -> None:
     """Print one JSON object, with NaN as null."""
     from boostrank.records import jsonable
 
-    click.echo(json.dumps(jsonable(value), allow_nan=False))
+    echo(json.dumps(jsonable(value), allow_nan=False))
 
 
 def check_page(path: str) -> None:

@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-import click
+from click import echo
 
 from boostrank.cli.command import command
 from boostrank.cli.compare import Compare, TwoRankers, compare_files
@@ -53,7 +53,7 @@ def average(options: Average) -> None:
     with reserved(options.model):
         model = average([RankingModel.load(path) for path in options.models])
         model.save(options.model)
-    click.echo(f"{options.model}: {len(options.models)} models, {model.best_iteration} rounds")
+    echo(f"{options.model}: {len(options.models)} models, {model.best_iteration} rounds")
 
 
 def progress_line() -> Progress:
@@ -152,7 +152,7 @@ def _print_objectives(comparison: ObjectiveComparison) -> None:
         difference = comparison.differences.get(name)
         rows.append(row | {field: getattr(difference, field, None) for field in _OF_DIFFERENCE})
     first = next(iter(objectives))
-    click.echo(f"{comparison.metric} by objective; difference: {first} minus the other on --test")
+    echo(f"{comparison.metric} by objective; difference: {first} minus the other on --test")
     print_table(table_of_rows("objectives", rows, _OBJECTIVES))
     edges = [
         f"{name}: the best rate is at an end of the grid; add another --rate."
@@ -235,9 +235,9 @@ def _print_noise(noise: NoiseReport) -> None:
             {"source": source, "runs": values[name].size, **vars(noise.spread(source, name))}
             for source, values in noise.values.items()
         ]
-        click.echo(f"{name}, {result.mean:.4f} without changes")
+        echo(f"{name}, {result.mean:.4f} without changes")
         print_table(table_of_rows(name, rows, _SPREAD))
-        click.echo()
+        echo()
     # Explain the columns, and find sources that these settings never use.
     idle = [
         source
@@ -277,8 +277,8 @@ def queries(options: QueryCount, reading: FileOptions) -> None:
     if options.as_json:
         print_json(asdict(plan))
         return
-    click.echo(f"to detect a difference of {plan.detect:g} in {plan.metric}, people must judge")
+    echo(f"to detect a difference of {plan.detect:g} in {plan.metric}, people must judge")
     with_machine = "" if plan.both is None else f", or {plan.both:,} with the machine's grades"
-    click.echo(f"  {plan.people:,} queries{with_machine}")
+    echo(f"  {plan.people:,} queries{with_machine}")
     if plan.both is not None and plan.both >= plan.judged:
         say(f"the machine judged only {plan.judged:,} queries; let it grade more")

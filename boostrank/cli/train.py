@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import click
+from click import echo
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import Running, say
@@ -82,7 +82,7 @@ class _Screen(RoundProgress):
                 " metrics: test on other queries"
             )
         if as_json:
-            click.echo(json.dumps(self._describe(model, files.model)))
+            echo(json.dumps(self._describe(model, files.model)))
             return
         # Print the size of the model and, for folds, the metric on held-out queries.
         if model._engine.grows_trees:
@@ -90,8 +90,8 @@ class _Screen(RoundProgress):
             of_start = f", {start:,} of them the linear start's" if start else ""
             say(f"{count_trees(model):,} trees{of_start}; trained in {duration(self.seconds)}")
         if folds is not None and folds["metric"] is not None:
-            click.echo(_held_out(folds, folds["held_out"][folds["metric"]]))
-        click.echo(f"model written to {files.model}")
+            echo(_held_out(folds, folds["held_out"][folds["metric"]]))
+        echo(f"model written to {files.model}")
 
     def _describe(self, model: RankingModel, path: str) -> dict[str, Any]:
         """Return what --json prints."""

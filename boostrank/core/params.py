@@ -102,9 +102,7 @@ class Param:
                 allowed range.
         """
         if self.kind in ("switch", "choice"):
-            words: Mapping[str, Value] = dict(zip(self.choices, self.choices, strict=True))
-            if self.kind == "switch":
-                words = _SWITCH
+            words: Mapping[str, Value] = {choice: choice for choice in self.choices} or _SWITCH
             word = str(value).strip().lower()
             if word not in words:
                 raise ParameterError(f"{self.name}={value!r} is not one of {self.range}")

@@ -152,9 +152,7 @@ class QueryIndex:
         if sum(counts.tolist()) > np.iinfo(np.int64).max:
             raise DataError(f"the group sizes add up to {sum(counts.tolist())}, which overflows")
         ptr = np.append(0, np.cumsum(counts))
-        if weights is not None:
-            weights = np.asarray(weights)
-        return cls(ptr, np.arange(counts.size, dtype=np.int64), weights)
+        return cls(ptr, np.arange(counts.size, dtype=np.int64), weights)  # type: ignore[arg-type]
 
     @classmethod
     def from_ids(cls, ids: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> QueryIndex:
@@ -196,9 +194,7 @@ class QueryIndex:
                     f"the query id {firsts[unfit]!r} of row {starts[unfit]} (0-based) contains"
                     f" {UNFIT_WORDS}: rename the query"
                 )
-        if weights is not None:
-            weights = np.asarray(weights)
-        return cls(ptr, firsts, weights)
+        return cls(ptr, firsts, weights)  # type: ignore[arg-type]
 
     @classmethod
     def of(cls, ids_or_sizes: QueryIndex | npt.ArrayLike, documents: int) -> QueryIndex:
@@ -315,7 +311,7 @@ class QueryIndex:
         """
         marks = np.arange(documents, self.n_documents, documents)
         cuts = np.unique(np.concatenate([[0], np.searchsorted(self.ptr, marks), [len(self)]]))
-        return [(int(a), int(b)) for a, b in pairwise(cuts)]
+        return list(pairwise(cuts.tolist()))
 
     def take(self, queries: npt.ArrayLike) -> tuple[QueryIndex, Int64Array]:
         """Select whole queries in the given order, and return their index and their row numbers in
