@@ -366,7 +366,7 @@ def _print(comparison: Comparison, data: str) -> None:
     if comparison.judges:
         echo("\nby people, by the machine, and by both, which conditions read")
         print_table(comparison.table("judges"))
-        print_wrapped([*comparison.judges_words, ""], indent="")
+        print_wrapped([*comparison.judges_words, ""])
     churn = comparison.churn
     if churn.queries:
         echo(
@@ -392,7 +392,7 @@ def _print(comparison: Comparison, data: str) -> None:
         echo(verdict)
     luck = dict.fromkeys(map(comparison.luck_words, comparison.metrics))
     about = [*comparison.meanings, comparison.conventions.describe()]
-    print_wrapped([*luck, *about], indent="")
+    print_wrapped([*luck, *about])
 
 
 def _reason(regression: Regression) -> str:

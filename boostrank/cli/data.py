@@ -316,9 +316,9 @@ def choose(options: Choose, reading: FileOptions) -> None:
     header = header_of(paths[0])
     models = {path: load_ranker(path) for path in options.rankers}
     reader = Reader(reading, options.threads, names=True, labelled=False)
-    scores = []
-    for path, data in reader.read_for(models, [options.data]).items():
-        scores.append(scores_of(path, models[path], data, options.threads))
+    datasets = reader.read_for(models, [options.data])
+    scores = [scores_of(path, models[path], datasets[path], options.threads) for path in models]
+    data = datasets[options.rankers[0]]
     grades, label = [], column_of("label", header, Reading(label=reading.label))
     for column in (label, options.machine or "machine"):
         values = np.full(data.n_documents, np.nan)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -165,9 +164,9 @@ def _find_objections(
 def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Profile:
     from boostrank.diagnosis import look_at
 
-    started, name = time.monotonic(), name_of(files)
+    name = name_of(files)
     with ReadProgress(name) as progress:
         profile = look_at(files, role=role, progress=progress, **reading)
-    took = duration(time.monotonic() - started)
+    took = duration(progress.seconds)
     say(f"{name}: {profile.n_rows:,} rows, {profile.n_queries:,} queries, checked in {took}")
     return profile

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -67,12 +66,11 @@ class Reader:
         from boostrank.files.assemble import read_files
         from boostrank.files.store import stream_files
 
-        started = time.monotonic()
         with ReadProgress(name_of(paths)) as progress:
             how = self._keywords | {"labelled": self._labelled}
             how |= {"like": like, "progress": progress}
             data = stream_files(paths, cache=False, **how) if on_disk else read_files(paths, **how)
-        say_read(paths, data, time.monotonic() - started)
+        say_read(paths, data, progress.seconds)
         return data
 
     def scores(
@@ -84,7 +82,7 @@ class Reader:
         from boostrank.files.assemble import Named
         from boostrank.model.scores import scores_of_files
 
-        started, rows, name = time.monotonic(), 0, name_of(paths)
+        rows, name = 0, name_of(paths)
         like = self.feature_space(model, path, paths)
         with ReadProgress(name) as progress:
             how = self._keywords | {"like": like, "progress": progress}
@@ -108,7 +106,7 @@ class Reader:
                 names = data.in_input_order(names)
             yield Named(scores, qids, names)
         else:
-            took = duration(time.monotonic() - started)
+            took = duration(progress.seconds)
             say(f"{name}: {rows:,} rows, {model.n_features:,} features, scored in {took}")
 
     def feature_space(self, model: RankingModel, path: str, data: Sequence[str]) -> FeatureSpace:

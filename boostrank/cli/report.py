@@ -103,9 +103,7 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     dataset, previous, clicks = judged.datasets[options.model], None, judged.clicks
     if options.baseline:
         (previous,) = judged.rankers([options.baseline])
-    propensities = None
-    if clicks is not None and options.propensities:
-        propensities = clicks.propensities
+    propensities = (clicks and options.propensities and clicks.propensities) or None
     with StepProgress() as progress:
         result = report(
             model,

@@ -112,9 +112,9 @@ def _functions(objectives: tuple[str, ...]) -> dict[str, CompiledFunction[..., A
     for is_single, is_plain in product((True, False), repeat=2):
         name = f"gradients (float32={is_single}, plain={is_plain})"
         functions[name] = gradients_to(is_single, is_plain)
-    functions |= {f"metric {name}": METRICS.get(name).kernel for name in METRICS.names()}
+    functions |= {f"metric {spec.name}": spec.kernel for spec in METRICS}
     if "all" in objectives:
-        objectives = tuple(spec.name for spec in OBJECTIVES if spec.name != "auto")
+        objectives = tuple(OBJECTIVES.names())
     for name in (*_DEFAULTS, *objectives):
         functions[f"objective {name}"] = OBJECTIVES.get(name).kernel
     return functions

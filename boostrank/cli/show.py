@@ -36,7 +36,7 @@ def width() -> int:
     return click.get_current_context().terminal_width or shutil.get_terminal_size().columns
 
 
-def print_wrapped(texts: Iterable[str], indent: str = "  ") -> None:
+def print_wrapped(texts: Iterable[str], indent: str = "") -> None:
     """Print paragraphs as wide as the terminal."""
     for text in texts:
         echo(click.wrap_text(text, width(), "", indent))
@@ -96,7 +96,12 @@ class _Progress:
 
     def __init__(self, step: str = "") -> None:
         self._step, self._first, self._last = step, 0, 0
-        self._begun = self._told = time.monotonic()
+        self._started = self._begun = self._told = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """The seconds since the start."""
+        return time.monotonic() - self._started
 
     def __enter__(self) -> Self:
         return self
@@ -203,11 +208,6 @@ class RoundProgress(_Progress):
             self.say(f"{number:<4}  {name:{self._width}}  {rounds:>6}  {score:>{width}}  {seconds}")
         self._fold += 1
         self._begin = None
-
-    @property
-    def seconds(self) -> float:
-        """The seconds since the training began."""
-        return time.monotonic() - self._started
 
     def binning(self, done: int, rows: int) -> None:
         """Show how many rows are binned. Engines may bin the same rows several times."""

@@ -160,7 +160,7 @@ def _print_objectives(comparison: ObjectiveComparison) -> None:
         if len(tuned.valid) > 1 and tuned.rate in (min(tuned.valid), max(tuned.valid))
     ]
     luck = "over queries and the luck of training, not that of choosing the rate"
-    print_wrapped([f"Intervals and p are {luck}.", *edges], indent="")
+    print_wrapped([f"Intervals and p are {luck}.", *edges])
 
 
 class Noise(TrainingsOptions, group="Data and output"):
@@ -251,7 +251,7 @@ def _print_noise(noise: NoiseReport) -> None:
         " twenty times.",
     ]
     never = "these settings cause no differences, so fewer models were trained."
-    print_wrapped([*texts, *(f"{source}: {never}" for source in idle)])
+    print_wrapped([*texts, *(f"{source}: {never}" for source in idle)], "  ")
 
 
 class QueryCount(TwoRankers, group="Measures"):

@@ -218,8 +218,7 @@ def parse_gain(gain: Any) -> str | tuple[float, ...]:
     """
     rule = _word_or_table(gain)
     if rule is None:
-        word = gain.strip().lower() if isinstance(gain, str) else ""
-        hint = did_you_mean(word, _WORDS, list_all=False) if word.isalpha() else ""
+        hint = did_you_mean(str(gain).lower(), _WORDS, list_all=False)
         raise ParameterError(
             f"gain={gain!r}: use 'exponential', 'linear', or a table such as '0,1,3,7,15'.{hint}"
             " Only train and RankingDataset.with_gain compute an expression over columns"
@@ -425,8 +424,9 @@ class Conventions:
             name = "default" if conventions is None else str(conventions).strip().lower()
             rules = PRESETS.get(name)
             if rules is None:
-                hint = did_you_mean(name, PRESETS)
-                raise ParameterError(f"unknown metric conventions {conventions!r}.{hint}")
+                raise ParameterError(
+                    f"unknown metric conventions {conventions!r}.{did_you_mean(name, PRESETS)}"
+                )
         resolved: Conventions = rules if gain is None else replace(rules, gain=rule_of(gain))
         return resolved
 
