@@ -18,11 +18,11 @@ from functools import reduce
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from boostrank.core.errors import ParameterError, RowError, did_you_mean
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, first_true
+from boostrank.core.types import BoolArray, Float64Array, first_true
 
 LABEL = "label"
 """Name of the label in an expression, regardless of its column name."""
@@ -102,7 +102,7 @@ class GainExpression:
                 f"gain {self.text!r} names no column: it would be the same for every document"
             )
 
-    def evaluate(self, columns: Mapping[str, npt.ArrayLike]) -> Float64Array:
+    def evaluate(self, columns: Mapping[str, ArrayLike]) -> Float64Array:
         """Compute the gains, float64[n], from columns, float[n]. Overflow and division by zero give
         infinity or NaN.
         """
@@ -230,7 +230,7 @@ def parse_gain(gain: Any) -> str | tuple[float, ...]:
     return rule
 
 
-def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float64Array:
+def gains_from_labels(labels: ArrayLike, gain: Any = "exponential") -> Float64Array:
     """Compute the gain of each document, float64[N], which is finite and >= 0; see `parse_gain`.
 
     Raises:
@@ -238,7 +238,7 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
     """
     rule, y = parse_gain(gain), np.asarray(labels, dtype=np.float64)
 
-    def refuse(bad: npt.NDArray[np.bool_], reason: str) -> None:
+    def refuse(bad: BoolArray, reason: str) -> None:
         row = first_true(bad)
         if row is not None:
             raise RowError(row, f"label {y[row]:g} {reason}")
@@ -270,7 +270,7 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
     return np.asarray(table[index], dtype=np.float64)
 
 
-def label_map_from_zero(labels: npt.ArrayLike) -> str:
+def label_map_from_zero(labels: ArrayLike) -> str:
     """Return a label map, as text, that shifts the lowest label to 0, or "" if there are more than
     32 labels.
 
@@ -284,7 +284,7 @@ def label_map_from_zero(labels: npt.ArrayLike) -> str:
     return ",".join(f"{old:g}={old - grades[0]:g}" for old in grades)
 
 
-def weighted_gains(labels: npt.ArrayLike, gain: Gain, queries: QueryIndex) -> Float64Array:
+def weighted_gains(labels: ArrayLike, gain: Gain, queries: QueryIndex) -> Float64Array:
     """Return `gains_from_labels` times the document weights, if any, float64[N]. Overflow raises
     `DataError`.
     """

@@ -21,13 +21,13 @@ from traceback import walk_stack
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from boostrank.core.conventions import parse_gain
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.params import Param, plain_name, resolve_params
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float32Array, Schedule
+from boostrank.core.types import Array, Float32Array, Schedule
 from boostrank.data.arrays import queries_given
 from boostrank.kernels.driver import AllReduce, alone
 from boostrank.kernels.objective import LOSS_WEIGHTS, ObjectiveSpec, source_of
@@ -113,7 +113,7 @@ class TrainingObjective(ABC):
         return self.__dict__ | {"_binding": None}
 
     def bind(
-        self, labels: npt.ArrayLike, queries: QueryIndex, all_reduce: AllReduce = alone
+        self, labels: ArrayLike, queries: QueryIndex, all_reduce: AllReduce = alone
     ) -> BoundObjective:
         """Bind to data: compute constants and allocate buffers; arguments and errors are those of
         `BoundObjective`.
@@ -350,7 +350,7 @@ def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {k: str(v) if isinstance(v, Schedule) else v for k, v in values.items()}
 
 
-def queries_of_native(dataset: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
+def queries_of_native(dataset: Any) -> tuple[Array, QueryIndex]:
     """Return the labels and queries of a LightGBM Dataset or an XGBoost DMatrix, distinguished by
     their methods.
 
