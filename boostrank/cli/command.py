@@ -7,6 +7,7 @@ from __future__ import annotations
 import glob
 import os
 import tomllib
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any, get_type_hints
@@ -169,18 +170,20 @@ class Command(click.Command):
                 are treated as output files, whatever their names are.
         """
         unset = (None, ParameterSource.DEFAULT)
-        sources = {name: ctx.get_parameter_source(name) for name in self.options}
-        names = [name for name in sources if sources[name] not in unset and ctx.params.get(name)]
+        names = [
+            name
+            for name in self.options
+            if ctx.get_parameter_source(name) not in unset and ctx.params.get(name)
+        ]
         for message in contradictions(self.options, names, lambda option: option.spelled):
             raise click.UsageError(message, ctx)
-        files: dict[str, list[str]] = {}
-        for parameter in self.params:
-            if isinstance(parameter.type, File):
-                kind = "replaceable" if parameter.name in self._replaceable else parameter.type.kind
-                value = ctx.params.get(parameter.name or "")
-                values = value if isinstance(value, tuple) else [value]
-                files.setdefault(kind, []).extend(path for path in values if isinstance(path, str))
-        if [*files.get("data", ()), *files.get("replaceable", ())].count("-") > 1:
+        files: dict[str, list[str]] = defaultdict(list)
+        for name, option in self.options.items():
+            kind = "replaceable" if name in self._replaceable else option.file
+            value = ctx.params.get(name)
+            values = value if isinstance(value, tuple) else [value]
+            files[kind] += [path for path in values if isinstance(path, str)]
+        if (files["data"] + files["replaceable"]).count("-") > 1:
             raise click.UsageError("standard input can be read only once", ctx)
         _check_outputs(files)
         return super().invoke(ctx)
@@ -189,7 +192,7 @@ class Command(click.Command):
         """Write the options in groups, the most used first. Commands with many options need
         --help-all for the rest.
         """
-        sections: dict[str, list[Any]] = {"Most used": []}
+        sections: dict[str, list[Any]] = defaultdict(list, {"Most used": []})
         for param in self.get_params(ctx):
             heading, record = "Options", param.get_help_record(ctx)
             option = self.options.get(str(param.name))
@@ -197,15 +200,14 @@ class Command(click.Command):
                 is_common = self.is_long and (option.common or option.required)
                 heading = "Most used" if is_common else option.group
             if record is not None and isinstance(param, click.Option):
-                sections.setdefault(heading, []).append(record)
+                sections[heading].append(record)
         # The option --help comes last.
-        *others, help_record = sections.pop("Options")
-        ending = [*others, help_record]
+        ending = sections.pop("Options")
         if self.is_long and not ctx.meta.get(_ALL):
-            others += chain.from_iterable(list(sections.values())[1:])
-            sections = {"Most used": sections["Most used"]}
-            note = f"Show the other {len(others)} options as well."
-            ending = [("--help-all", note), help_record]
+            most_used, *others = sections.values()
+            count = sum(map(len, others)) + len(ending) - 1
+            sections = {"Most used": most_used}
+            ending = [("--help-all", f"Show the other {count} options as well."), ending[-1]]
         for heading, records in {**sections, "Options": ending}.items():
             if records:
                 with formatter.section(heading):
@@ -227,7 +229,7 @@ def _check_outputs(files: Mapping[str, list[str]]) -> None:
     from boostrank.core.files import check_not_read, check_writable, lock_path, record_path
 
     def paths_of(*kinds: str) -> list[str]:
-        return [path for kind in kinds for path in files.get(kind, ()) if path != "-"]
+        return [path for kind in kinds for path in files[kind] if path != "-"]
 
     read = paths_of("read", "data", "rankers", "either")
     read += [path.rpartition(".py")[0] + ".py" for path in paths_of("objective") if ".py" in path]
@@ -243,7 +245,7 @@ def _check_outputs(files: Mapping[str, list[str]]) -> None:
         if os.path.realpath(path) in map(os.path.realpath, [*written[:number], *others]):
             raise InputError(f"{path}: the file would be written twice; name another file")
     for kind, check in (("write", check_writable), ("page", check_page)):
-        for path in files.get(kind, ()):
+        for path in files[kind]:
             check(path)
 
 

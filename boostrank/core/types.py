@@ -49,7 +49,7 @@ class Schedule(Protocol):
 
     @property
     def needs_total(self) -> bool:
-        """Whether `over` must be called before the schedule can be evaluated."""
+        """Whether `scale_to` must be called before the schedule can be evaluated."""
         ...
 
 

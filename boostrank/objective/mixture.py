@@ -261,15 +261,13 @@ def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:
         )
     positional: list[str] = []
     keywords: dict[str, Any] = {}
-    for piece in filter(
-        None, (p.strip() for p in split_outside_brackets(call.group(2) or "", ","))
-    ):
+    for piece in filter(None, map(str.strip, split_outside_brackets(call[2] or "", ","))):
         key, equals, value = piece.partition("=")
         if not equals or "(" in key:
             positional.append(piece)
         else:
             keywords[key.strip()] = value.strip()
-    return call.group(1), positional, keywords
+    return call[1], positional, keywords
 
 
 def _two(text: str, positional: list[str]) -> tuple[str, str]:
