@@ -95,6 +95,7 @@ def _parameter_of(option: Option) -> click.Parameter:
     metavar = option.parse[0] if option.parse else {"int": "N", "float": "X"}.get(option.kind)
     if option.file:
         metavar = "FILE"
+    callback = read_config if option.name == "config" else None
     return click.Option(
         list(filter(None, (option.short, option.spelled, option.name))),
         help=option.help + " May be repeated." * option.several,
@@ -103,7 +104,7 @@ def _parameter_of(option: Option) -> click.Parameter:
         multiple=option.several,
         metavar=option.metavar or metavar,
         is_eager=option.name in ("config", "cluster"),
-        callback=read_config if option.name == "config" else None,
+        callback=callback,
         **how,
     )
 

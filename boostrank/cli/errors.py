@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -58,8 +58,19 @@ def run_reporting_errors(work: Callable[[], Any]) -> int:
 
 def _status_of(work: Callable[[], Any]) -> int:
     Running.status, Running.debug = DONE, False
+    printed: set[str] = set()
+
+    def warn_once(message: Warning | str, *args: Any, **kwargs: Any) -> None:
+        text = _as_options(" ".join(str(message).split()))
+        if text not in printed:
+            printed.add(text)
+            say(f"boostrank: warning: {text}")
+
     try:
-        with _warnings_in_one_line(), contextlib.suppress(BrokenPipeError):
+        with warnings.catch_warnings(), contextlib.suppress(BrokenPipeError):
+            warnings.simplefilter("always", UserWarning)
+            warnings.simplefilter("always", RuntimeWarning)
+            warnings.showwarning = warn_once
             work()
             sys.stdout.flush()
         return Running.status
@@ -166,21 +177,3 @@ def erase_line() -> None:
     if Running.line:
         echo(_ERASE, err=True, nl=False, color=True)
         Running.line = False
-
-
-@contextlib.contextmanager
-def _warnings_in_one_line() -> Iterator[None]:
-    """Print each distinct warning once, as `boostrank: warning: ...`."""
-    seen: set[str] = set()
-
-    def show(message: Warning | str, *args: Any, **kwargs: Any) -> None:
-        text = _as_options(" ".join(str(message).split()))
-        if text not in seen:
-            seen.add(text)
-            say(f"boostrank: warning: {text}")
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)
-        warnings.simplefilter("always", RuntimeWarning)
-        warnings.showwarning = show
-        yield

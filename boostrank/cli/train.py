@@ -98,8 +98,12 @@ class _Screen(RoundProgress):
         from boostrank.model.averaging import count_trees
 
         info, summary = model.info, model.summary
-        record: dict[str, Any] = {"model": path, "backend": model.backend}
-        record |= {"quality": self._quality, "stopped": self.request.stopped}
+        record: dict[str, Any] = {
+            "model": path,
+            "backend": model.backend,
+            "quality": self._quality,
+            "stopped": self.request.stopped,
+        }
         if info.folds is not None:
             record |= info.folds
         elif summary is not None:

@@ -179,7 +179,7 @@ def _as_json(result: TuningResult) -> dict[str, Any]:
     """Return all of the result, and the parameters, rounds and value that it suggests."""
     value = result.best.value if result.best else result.start
     chosen = {"params": result.params, "rounds": result.best_rounds, "value": value}
-    record: dict[str, Any] = jsonable(asdict(result) | chosen, other=_plain)
+    record: dict[str, Any] = jsonable(asdict(result) | chosen, other=_name_of)
     return record
 
 
@@ -219,31 +219,19 @@ def _as_toml(result: TuningResult, options: FitOptions, others: Mapping[str, Any
         f"# boostrank tune: {result.metric} {value:.6f} on {result.queries:,} queries,"
         f" {result.start:.6f} with the parameters as given"
     ]
-    lines += [f"{name} = {_toml(value)}" for name, value in keys.items()]
-    for table, content in tables.items():
-        if content:
-            lines += [
-                "",
-                f"[{table}]",
-                *(f"{name} = {_toml(value)}" for name, value in content.items()),
-            ]
+    for table, content in {"": keys, **tables}.items():
+        if table and content:
+            lines += ["", f"[{table}]"]
+        # TOML writes strings, numbers, booleans and lists like JSON.
+        for name, value in content.items():
+            text = json.dumps(value, ensure_ascii=False, default=_name_of)
+            lines.append(f"{name} = {text}")
     return "\n".join(lines) + "\n"
 
 
 _NOT_WRITTEN = ("settings", "params", "threads", "rounds", "early_stopping")
 
 
-def _plain(value: Any) -> Any:
-    """Return numbers, text and lists unchanged, and the name of any other object."""
-    return (
-        value
-        if isinstance(value, int | float | bool | str | list | tuple)
-        else str(getattr(value, "name", value))
-    )
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    # TOML writes strings, numbers and booleans like JSON.
-    return json.dumps(_plain(value), ensure_ascii=False)
+def _name_of(value: Any) -> str:
+    """Return the name of an object, such as a metric, that JSON does not have."""
+    return str(getattr(value, "name", value))

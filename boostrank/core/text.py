@@ -138,5 +138,6 @@ def small_table(title: str, rows: Sequence[Sequence[Any]], columns: Sequence[str
 
     tagged = [("th", columns)] if columns else []
     tagged += [("td", row) for row in rows[:_ROWS]]
-    table = Template(_TABLE, autoescape=True)
-    return table.render(title=title, rows=tagged, more=len(rows) - _ROWS)
+    template = Template(_TABLE, autoescape=True)
+    table: str = template.render(title=title, rows=tagged, more=len(rows) - _ROWS)
+    return table
