@@ -319,7 +319,7 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
             context.meta[_TABLES[key]] = value
         else:
             defaults[str(param.name)] = _as_typed(key, param, value, path)
-    context.default_map = {**(context.default_map or {}), **defaults}
+    context.default_map = defaults
     return path
 
 

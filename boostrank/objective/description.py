@@ -27,7 +27,7 @@ from boostrank.core.conventions import parse_gain
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.params import Param, plain_name, resolve_params
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Array, Float32Array, Schedule
+from boostrank.core.types import Array, Float32Array, Json, ParamValues, Schedule
 from boostrank.data.arrays import queries_given
 from boostrank.kernels.driver import AllReduce, alone
 from boostrank.kernels.objective import LOSS_WEIGHTS, ObjectiveSpec, source_of
@@ -85,7 +85,7 @@ class TrainingObjective(ABC):
         """Return the first round whose metric early stopping may use."""
 
     @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the objective as plain data, from which `from_dict` recreates it."""
 
     def check_gain_weights(self, what: str, mends: str) -> None:
@@ -255,12 +255,12 @@ class Objective(TrainingObjective):
         """Return the first of `total` rounds in which early stopping may use the metric."""
         return self.spec.settled(self.params, total)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return name, parameters and options as JSON data, which `from_dict` reads.
 
         Schedules are texts, and an objective of a user's file has the `source` of its kernel.
         """
-        content: dict[str, Any] = {"name": self.name}
+        content: Json = {"name": self.name}
         source = source_of(self.spec)
         if source is not None:
             content["source"] = source
@@ -345,7 +345,7 @@ def value_at(param: Param, value: Any, round: int, owner: TrainingObjective) -> 
     return param.parse(value(round))
 
 
-def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
+def plain_values(values: ParamValues) -> Json:
     """Return values as JSON data, with each schedule as its text."""
     return {k: str(v) if isinstance(v, Schedule) else v for k, v in values.items()}
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param, find_param, resolve_params
-from boostrank.core.types import Schedule
+from boostrank.core.types import Json, Schedule
 from boostrank.kernels.options import HESSIAN_SCALE, OPTIONS
 from boostrank.objective.description import (
     Objective,
@@ -145,7 +145,7 @@ class Mixture(TrainingObjective):
     def __repr__(self) -> str:
         return f"Mixture({self.first!r}, {self.second!r}, mix={self.mix}, balance={self.balance!r})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return both parts, the schedule of `mix` and the options as JSON data."""
         return {
             "name": "mixture",
