@@ -94,7 +94,7 @@ class GainExpression:
         self._bytes = self.text.encode(errors="replace")
         self._tree = self._parse()
         # Compute the gains of no rows, which checks every part and looks up every column.
-        no_rows = defaultdict(lambda: np.zeros(0))
+        no_rows: dict[str, Float64Array] = defaultdict(lambda: np.zeros(0))
         self._compute(self._tree, no_rows)
         self.columns = tuple(no_rows)
         if not self.columns:
