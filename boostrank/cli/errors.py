@@ -149,8 +149,8 @@ def _as_options(message: str) -> str:
     """Write arguments in a library message as options, so that `gain='linear'` becomes `--gain
     linear`.
     """
-    options = [*declared(TrainOptions).values(), *declared(FileOptions).values()]
-    flags = {option.name: option.spelled for option in options if option.flag is not None}
+    options = {**declared(FileOptions), **declared(TrainOptions)}
+    flags = {name: option.spelled for name, option in options.items() if option.flag is not None}
 
     def replace(argument: re.Match[str]) -> str:
         name, value = argument.groups()

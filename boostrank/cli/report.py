@@ -78,9 +78,6 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     output = options.output
     if output is None and not (options.as_json or options.card):
         output = page_beside(options.model)
-    folder = None
-    if output is not None and (output.endswith("/") or Path(output).is_dir()):
-        folder = Path(output)
     if options.baseline == options.model:
         raise InputError("--baseline is the model itself")
     # Check the options before reading.
@@ -88,9 +85,11 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     if options.card is not None:
         check_ending(options.card)
         check_writable(options.card)
+    folder = None
     if output is not None:
         page = output
-        if folder is not None:
+        if output.endswith("/") or Path(output).is_dir():
+            folder = Path(output)
             folder.mkdir(parents=True, exist_ok=True)
             page = str(folder / "report.html")
         check_page(page)
