@@ -234,7 +234,7 @@ def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> 
         part_params = {
             key: value
             for key, value in for_parts.items()
-            if key == "gain" or find_param(key, accepted)
+            if key == "gain" or find_param(key, accepted) is not None
         }
         parts.append(parse_objective(part, **part_params))
     return Mixture(*parts, threads=threads, **mixed)  # type: ignore[arg-type]
