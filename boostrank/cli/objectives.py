@@ -92,20 +92,18 @@ def _check(file: str, as_json: bool) -> None:
     # Set the exit status with each finding, since a closed pipe may end the output at any.
     for finding in check_objective(spec):
         findings.append(finding)
-        failed = [checked.check for checked in findings if checked.status is Status.FAIL]
-        if failed:
-            Running.status = FAILED
-        if as_json:
-            continue
         word = finding.status.value
         if finding.status is Status.FAIL:
-            word = word.upper()
+            Running.status, word = FAILED, word.upper()
+        if as_json:
+            continue
         echo(f"  {word:<5} {finding.check:<9} {finding.message}")
         for heading in ("example", "why", "mend"):
             if text := getattr(finding, heading):
                 line = f"{heading}: {text}"
                 echo(click.wrap_text(line, max(60, width()), _INDENT, _INDENT))
     # Conclude with the verdict on the contract.
+    failed = [finding.check for finding in findings if finding.status is Status.FAIL]
     if as_json:
         checks = [asdict(f) | {"status": f.status.value} for f in findings]
         echo(json.dumps({"objective": spec.name, "passed": not failed, "checks": checks}))
