@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from boostrank import __version__
-from boostrank.cli.errors import run_reporting_errors, show_tracebacks
+from boostrank.cli.errors import Running, run_reporting_errors
 from boostrank.cli.signals import exit_at_interrupted_imports, exit_at_second_press
 from boostrank.cli.streams import prepare_streams
 from boostrank.core import machine
@@ -108,7 +108,7 @@ def cli(debug: bool) -> None:
     1 failed check (`compare --fail-if`, `doctor --strict`, `compile --check`, `verify`), 2 usage or
     bad input, 3 failure, 4 lost worker, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
-    show_tracebacks(debug)
+    Running.debug = debug
     # OpenMP reads its environment when the first engine is imported. Only the command line changes
     # it, not the library.
     os.environ.update(openmp_environment())

@@ -5,16 +5,15 @@ conflicts.
 from __future__ import annotations
 
 import glob
-import math
 import os
 import tomllib
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any, get_type_hints
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 from boostrank.core.errors import FileFormatError, InputError, did_you_mean
 from boostrank.options import SAME, Option, contradictions, declared
@@ -27,52 +26,19 @@ _SHORT = 20
 _ALL = "boostrank.help-all"
 
 
-class FloatRange(click.FloatRange):
-    """A finite number in a range. In contrast, `click.FloatRange` accepts nan."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Convert as click does, and refuse nan and the infinities."""
-        number = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"{value!r} is not a finite number.", param, ctx)
-        return number
-
-
-class Parsed(click.ParamType):  # type: ignore[type-arg]
-    """A value that a function converts from text. A ValueError from the function becomes the error
-    message.
-    """
-
-    def __init__(self, metavar: str, parse: Callable[[str], Any]) -> None:
-        self.name, self._parse = metavar, parse
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """Return the word that stands for the value in `--help`."""
-        return self.name
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Call the function on a text or number; other defaults stay as they are."""
-        try:
-            return self._parse(str(value)) if isinstance(value, str | int | float) else value
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class File(click.ParamType):  # type: ignore[type-arg]
+class File(click.Path):  # type: ignore[type-arg]
     """A file parameter, where `kind` is a value of `Option.file`."""
 
-    name = "file"
-
     def __init__(self, kind: str) -> None:
+        super().__init__()
         self.kind = kind
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def convert(self, path: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path, after the checks of its kind: readable, a data set, or an output.
 
         Raises:
             InputError: there is no such file, or it cannot be read.
         """
-        path = str(os.fspath(value))
         if self.kind == "read":
             return readable(path)
         if self.kind == "data":
@@ -81,10 +47,7 @@ class File(click.ParamType):  # type: ignore[type-arg]
             on_cluster = ctx is not None and isinstance(ctx.params.get("cluster"), str)
             return path if path == "-" or on_cluster else _readable_data(path)
         if self.kind == "rankers":
-            _readable_data(path)
-            if not glob.has_magic(path):
-                readable(path)
-            return path
+            return _readable_data(path) if glob.has_magic(path) else readable(path)
         if self.kind in ("write", "page", "output") and path == "-":
             self.fail(
                 "'-' means standard output, which is not supported here; name a file, such as ./-",
@@ -92,12 +55,6 @@ class File(click.ParamType):  # type: ignore[type-arg]
                 ctx,
             )
         return path
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Let the shell complete the name of a file."""
-        return [CompletionItem(incomplete, type="file")]
 
 
 def readable(path: str) -> str:
@@ -123,41 +80,39 @@ def _readable_data(path: str) -> str:
     return path if os.path.isdir(path) else readable(path)
 
 
-class Flag(click.Option):
-    """A command-line option, with its declaration."""
-
-    def __init__(self, option: Option) -> None:
-        self.declared = option
-        default = option.default if option.unset is SAME else option.unset
-        if option.several:
-            default = None
-        # An explicit default of None would be treated as a given value.
-        keywords = {} if option.required else {"default": default}
-        callback = read_config if option.name == "config" else None
-        super().__init__(
-            list(filter(None, (option.short, option.spelled, option.name))),
-            help=option.help + " May be repeated." * option.several,
-            **keywords,
-            show_default=option.shown or (default is not None and default is not False),
-            type=_type_of(option),
-            is_flag=option.kind == "bool",
-            multiple=option.several,
-            required=option.required,
-            metavar=_metavar_of(option),
-            is_eager=option.name in ("config", "cluster"),
-            callback=callback,
-        )
-
-
-def _metavar_of(option: Option) -> str | None:
-    if option.metavar or option.file:
-        return option.metavar or "FILE"
-    return None if option.parse else {"int": "N", "float": "X"}.get(option.kind)
+def _parameter_of(option: Option) -> click.Parameter:
+    """Return the argument or the flag of an option."""
+    how: dict[str, Any] = {"type": _type_of(option), "required": option.required}
+    if option.positional:
+        count = -1 if option.several else 1
+        return click.Argument([option.name], metavar=option.metavar, nargs=count, **how)
+    default = option.default if option.unset is SAME else option.unset
+    if option.several:
+        default = None
+    # An explicit default of None would be treated as a given value.
+    if not option.required:
+        how["default"] = default
+    metavar = option.parse[0] if option.parse else {"int": "N", "float": "X"}.get(option.kind)
+    if option.file:
+        metavar = "FILE"
+    callback = read_config if option.name == "config" else None
+    return click.Option(
+        list(filter(None, (option.short, option.spelled, option.name))),
+        help=option.help + " May be repeated." * option.several,
+        show_default=option.shown or (default is not None and default is not False),
+        is_flag=option.kind == "bool",
+        multiple=option.several,
+        metavar=option.metavar or metavar,
+        is_eager=option.name in ("config", "cluster"),
+        callback=callback,
+        **how,
+    )
 
 
 def _type_of(option: Option) -> Any:
     if option.parse is not None:
-        return Parsed(*option.parse)
+        parse = option.parse[1]
+        return lambda value: parse(str(value))
     if option.file:
         return click.Path(file_okay=False) if option.file == "folder" else File(option.file)
     if option.choices:
@@ -166,7 +121,7 @@ def _type_of(option: Option) -> Any:
         return click.IntRange(option.ge, option.le)  # type: ignore[arg-type]
     if option.kind == "float":
         low = option.ge if option.gt is None else option.gt
-        return FloatRange(low, option.le, min_open=option.gt is not None)
+        return click.FloatRange(low, option.le, min_open=option.gt is not None)
     return None if option.kind == "bool" else str
 
 
@@ -216,18 +171,20 @@ class Command(click.Command):
                 are treated as output files, whatever their names are.
         """
         unset = (None, ParameterSource.DEFAULT)
-        sources = {name: ctx.get_parameter_source(name) for name in self.options}
-        names = [name for name in sources if sources[name] not in unset and ctx.params.get(name)]
+        names = [
+            name
+            for name in self.options
+            if ctx.get_parameter_source(name) not in unset and ctx.params.get(name)
+        ]
         for message in contradictions(self.options, names, lambda option: option.spelled):
             raise click.UsageError(message, ctx)
-        files: dict[str, list[str]] = {}
-        for parameter in self.params:
-            if isinstance(parameter.type, File):
-                kind = "replaceable" if parameter.name in self._replaceable else parameter.type.kind
-                value = ctx.params.get(parameter.name or "")
-                values = value if isinstance(value, tuple) else [value]
-                files.setdefault(kind, []).extend(path for path in values if isinstance(path, str))
-        if [*files.get("data", ()), *files.get("replaceable", ())].count("-") > 1:
+        files: dict[str, list[str]] = defaultdict(list)
+        for name, option in self.options.items():
+            kind = "replaceable" if name in self._replaceable else option.file
+            value = ctx.params.get(name)
+            values = value if isinstance(value, tuple) else [value]
+            files[kind] += [path for path in values if isinstance(path, str)]
+        if (files["data"] + files["replaceable"]).count("-") > 1:
             raise click.UsageError("standard input can be read only once", ctx)
         _check_outputs(files)
         return super().invoke(ctx)
@@ -236,36 +193,26 @@ class Command(click.Command):
         """Write the options in groups, the most used first. Commands with many options need
         --help-all for the rest.
         """
-        sections: dict[str, list[Any]] = {"Most used": []}
+        sections: dict[str, list[Any]] = defaultdict(list, {"Most used": []})
         for param in self.get_params(ctx):
             heading, record = "Options", param.get_help_record(ctx)
-            if isinstance(param, Flag):
-                option = param.declared
+            option = self.options.get(str(param.name))
+            if option is not None:
                 is_common = self.is_long and (option.common or option.required)
                 heading = "Most used" if is_common else option.group
             if record is not None and isinstance(param, click.Option):
-                sections.setdefault(heading, []).append(record)
+                sections[heading].append(record)
         # The option --help comes last.
-        *others, help_record = sections.pop("Options")
-        ending = [*others, help_record]
+        ending = sections.pop("Options")
         if self.is_long and not ctx.meta.get(_ALL):
-            others += chain.from_iterable(list(sections.values())[1:])
-            sections = {"Most used": sections["Most used"]}
-            note = f"Show the other {len(others)} options as well."
-            ending = [("--help-all", note), help_record]
+            most_used, *others = sections.values()
+            count = sum(map(len, others)) + len(ending) - 1
+            sections = {"Most used": most_used}
+            ending = [("--help-all", f"Show the other {count} options as well."), ending[-1]]
         for heading, records in {**sections, "Options": ending}.items():
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
-
-
-def _parameter_of(option: Option) -> click.Parameter:
-    """Return the argument or the flag of an option."""
-    if not option.positional:
-        return Flag(option)
-    count = -1 if option.several else 1
-    how: dict[str, Any] = {"metavar": option.metavar, "nargs": count, "type": _type_of(option)}
-    return click.Argument([option.name], required=option.required, **how)
 
 
 def command(
@@ -283,7 +230,7 @@ def _check_outputs(files: Mapping[str, list[str]]) -> None:
     from boostrank.core.files import check_not_read, check_writable, lock_path, record_path
 
     def paths_of(*kinds: str) -> list[str]:
-        return [path for kind in kinds for path in files.get(kind, ()) if path != "-"]
+        return [path for kind in kinds for path in files[kind] if path != "-"]
 
     read = paths_of("read", "data", "rankers", "either")
     read += [path.rpartition(".py")[0] + ".py" for path in paths_of("objective") if ".py" in path]
@@ -299,7 +246,7 @@ def _check_outputs(files: Mapping[str, list[str]]) -> None:
         if os.path.realpath(path) in map(os.path.realpath, [*written[:number], *others]):
             raise InputError(f"{path}: the file would be written twice; name another file")
     for kind, check in (("write", check_writable), ("page", check_page)):
-        for path in files.get(kind, ()):
+        for path in files[kind]:
             check(path)
 
 
@@ -341,18 +288,16 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
         return None
     if not os.path.isfile(path):  # reading a pipe could block
         raise InputError(f"{path}: the path is not an ordinary file")
+    from boostrank.core.files import read_text
+
+    text = read_text(path)
     try:
-        with open(path, "rb") as file:
-            content = tomllib.loads(file.read().decode("utf-8-sig"))
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
+        content = tomllib.loads(text)
     except ValueError as error:  # also raised for a number with thousands of digits
         raise FileFormatError(f"not TOML: {str(error).partition(';')[0]}", file=path) from None
     except RecursionError:
         raise FileFormatError("its lists or tables are nested too deeply", file=path) from None
-    params = {
-        _key(p): p for p in context.command.params if p is not parameter and _key(p) != "help"
-    }
+    params = {_key(p): p for p in context.command.params if p is not parameter}
     defaults: dict[str, Any] = {}
     keys: dict[str | None, str] = {}
     for key, value in content.items():
@@ -374,7 +319,7 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
             context.meta[_TABLES[key]] = value
         else:
             defaults[str(param.name)] = _as_typed(key, param, value, path)
-    context.default_map = {**(context.default_map or {}), **defaults}
+    context.default_map = defaults
     return path
 
 
@@ -403,8 +348,7 @@ def _as_typed(key: str, option: click.Parameter, value: Any, path: str) -> Any:
     if is_flag or any(isinstance(item, bool | list | dict) for item in values):
         raise FileFormatError(f"{key} = {value!r:.40}: no value for --{_key(option)}", file=path)
     texts = list(map(str, values))
-    several = option.nargs == -1 or (isinstance(option, click.Option) and option.multiple)
-    return texts if several else ",".join(texts)
+    return texts if option.nargs == -1 or option.multiple else ",".join(texts)
 
 
 def _key(parameter: click.Parameter) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import click
+from click import echo
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import DONE, GATE_SHUT, say, set_status
+from boostrank.cli.errors import GATE_SHUT, Running, say
 from boostrank.cli.reading import Reader, list_unfit_for_runs, metrics_of, name_of
 from boostrank.cli.show import print_json, print_table, print_wrapped, write_page
 from boostrank.core.errors import InputError, did_you_mean
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
     from boostrank.model.ranking_model import RankingModel
     from boostrank.reporting.comparison import Comparison, Regression
+    from boostrank.reporting.rank_changes import Ranker
 
 
 class TwoRankers(MeasureOptions, group="Measures"):
@@ -91,7 +92,8 @@ def compare(options: Compare, reading: FileOptions) -> None:
     comparison, about_clicks = compare_files(options, reading)
     name = name_of(options.data)
     # Set the exit status before output, which a closed pipe may cut short.
-    set_status(GATE_SHUT if comparison.failed else DONE)
+    if comparison.failed:
+        Running.status = GATE_SHUT
     if options.output is not None:
         write_page(options.output, comparison.to_html(name))
     if options.as_json:
@@ -112,7 +114,6 @@ def compare_files(options: Compare, reading: FileOptions) -> tuple[Comparison, s
         return _compare_runs(options, reading, old_files, new_files), ""
     from boostrank.model.scores import load_ranker
     from boostrank.reporting.comparison import Condition, compare
-    from boostrank.reporting.rank_changes import Ranker, count_trees
 
     # Parse metrics and conditions before the models and the data are read.
     machine = options.machine
@@ -121,11 +122,7 @@ def compare_files(options: Compare, reading: FileOptions) -> tuple[Comparison, s
     conditions = [Condition.parse(text, functions) for text in options.conditions]
     models = {path: load_ranker(path) for path in (*old_files, *new_files)}
     judged.read(models)
-    rankers = {
-        path: Ranker(path, judged.scores(path), count_trees(models[path]))
-        for path in judged.datasets
-    }
-    old, new = [rankers[path] for path in old_files], [rankers[path] for path in new_files]
+    old, new = map(judged.rankers, (old_files, new_files))
     data, how = judged.datasets[new_files[-1]], judged.options
     if machine is not None:
         how = how | {"machine": grades_of_judges(options.data, machine, reading, data)}
@@ -315,18 +312,25 @@ class JudgedData:
         """Read the data for each ranker. Its model is None if its file has scores."""
         from boostrank.clicks.sidecar import Clicks
 
-        options, self._models, self.datasets = self._command, models, {}
-        for path, rows in self._reader.read_for(models, options.data):
-            if options.clicks:
-                source = (options.data[0], rows, options.propensities)
-                self.clicks = self.clicks or Clicks.read(*source, say)
-            self.datasets[path] = rows if self.clicks is None else self.clicks.judged(rows)
+        options, self._models = self._command, models
+        self.datasets = self._reader.read_for(models, options.data)
+        if options.clicks:
+            rows = next(iter(self.datasets.values()))
+            clicks = Clicks.read(options.data[0], rows, options.propensities, say)
+            self.datasets = {path: clicks.judged(rows) for path, rows in self.datasets.items()}
+            self.clicks = clicks
 
-    def scores(self, path: str) -> Any:
-        """Return the scores of a ranker, float64[N], in the row order of its data set."""
+    def rankers(self, paths: Sequence[str]) -> list[Ranker]:
+        """Return rankers, with their scores in the row order of their data sets."""
         from boostrank.model.scores import scores_of
+        from boostrank.reporting.rank_changes import Ranker, count_trees
 
-        return scores_of(path, self._models[path], self.datasets[path], self._command.threads)
+        rankers = []
+        for path in paths:
+            model = self._models[path]
+            scores = scores_of(path, model, self.datasets[path], self._command.threads)
+            rankers.append(Ranker(path, scores, count_trees(model)))
+        return rankers
 
 
 def _without_grades(options: Any, reading: FileOptions, machine: str) -> FileOptions:
@@ -358,39 +362,39 @@ def _without_grades(options: Any, reading: FileOptions, machine: str) -> FileOpt
 
 def _print(comparison: Comparison, data: str) -> None:
     differences, first = comparison.table(), comparison.first
-    click.echo(printable(str(comparison.opening)))
-    click.echo(f"{comparison.new} against {comparison.old} on {data}, query by query")
+    echo(printable(str(comparison.opening)))
+    echo(f"{comparison.new} against {comparison.old} on {data}, query by query")
     print_table(differences.select(kind="all", segment="all"))
     if comparison.judges:
-        click.echo("\nby people, by the machine, and by both, which conditions read")
+        echo("\nby people, by the machine, and by both, which conditions read")
         print_table(comparison.table("judges"))
-        print_wrapped([*comparison.judges_words, ""], indent="")
+        print_wrapped([*comparison.judges_words, ""])
     churn = comparison.churn
     if churn.queries:
-        click.echo(
+        echo(
             f"top {churn.k}: {churn.changed:.1%} new documents in {churn.queries:,} queries with"
             f" more documents; the first document changed in {churn.first:.1%}"
         )
     for kind in comparison.of_segment:
-        click.echo(f"\n{first} by {kind}; p is adjusted for all segments by Holm's method")
+        echo(f"\n{first} by {kind}; p is adjusted for all segments by Holm's method")
         print_table(differences.select(kind=kind, metric=first))
     if comparison.regressions:
-        click.echo(f"\nworst of {comparison.metrics[first].worse:,} regressions of {first}")
+        echo(f"\nworst of {comparison.metrics[first].worse:,} regressions of {first}")
         print_table(
             comparison.regression_table(), remarks=["", *map(_reason, comparison.regressions)]
         )
     for note in comparison.notes:
         say(note)
     # The conditions and the conventions come last.
-    click.echo()
+    echo()
     for outcome in comparison.outcomes:
         where = f" ({printable(', '.join(outcome.where))})" if outcome.where else ""
         text = f"{outcome.condition}{where}"
         verdict = f"FAILS: {text}" if outcome.holds else f"passes: not ({text})"
-        click.echo(verdict)
+        echo(verdict)
     luck = dict.fromkeys(map(comparison.luck_words, comparison.metrics))
     about = [*comparison.meanings, comparison.conventions.describe()]
-    print_wrapped([*luck, *about], indent="")
+    print_wrapped([*luck, *about])
 
 
 def _reason(regression: Regression) -> str:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any, cast
 
-import click
+from click import echo
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import TERMINATED, say
@@ -257,11 +257,11 @@ def join(options: Join) -> None:
         if count:
             say(f"{count_of(count, 'document')} {words}; first: {first}")
     for table in judges.tables:
-        click.echo(table.name)
+        echo(table.name)
         print_table(table)
     for words in judges.words:
         say(words)
-    click.echo(options.output)
+    echo(options.output)
 
 
 class Choose(ThreadOptions, SeedOptions):
@@ -316,9 +316,9 @@ def choose(options: Choose, reading: FileOptions) -> None:
     header = header_of(paths[0])
     models = {path: load_ranker(path) for path in options.rankers}
     reader = Reader(reading, options.threads, names=True, labelled=False)
-    scores = []
-    for path, data in reader.read_for(models, [options.data]):
-        scores.append(scores_of(path, models[path], data, options.threads))
+    datasets = reader.read_for(models, [options.data])
+    scores = [scores_of(path, models[path], datasets[path], options.threads) for path in models]
+    data = datasets[options.rankers[0]]
     grades, label = [], column_of("label", header, Reading(label=reading.label))
     for column in (label, options.machine or "machine"):
         values = np.full(data.n_documents, np.nan)
@@ -337,7 +337,7 @@ def choose(options: Choose, reading: FileOptions) -> None:
     choice.write_choice(options.output, rows, chances, data, grades[0])
     left = int(np.isnan(grades[0][rows]).sum())
     say(f"{options.output}: {count_of(left, 'document')} to judge")
-    click.echo(options.output)
+    echo(options.output)
 
 
 def _run(tool: str, options: Tool, *arguments: Any, **keywords: Any) -> None:
@@ -363,7 +363,7 @@ def _run(tool: str, options: Tool, *arguments: Any, **keywords: Any) -> None:
         share = f" ({file.queries / total:.1%}, requested {shares[number]:.1%})" if shares else ""
         say(f"{file.rows:,} rows, {file.queries:,} queries: {file.path}{share}")
         if os.path.isfile(file.path):  # a pipe has no name to follow
-            click.echo(file.path)
+            echo(file.path)
 
 
 class Make(SeedOptions):
@@ -400,11 +400,11 @@ def make(options: Make) -> None:
         path = folder / f"{name}.txt"
         write_libsvm(path, part.dataset)
         say(f"{part.dataset.n_documents:,} rows, {len(part.dataset.queries):,} queries: {path}")
-        click.echo(path)
+        echo(path)
     write_atomically(
         truth, "".join(f"{value:.9g}\n" for value in parts.test.relevance.tolist()).encode()
     )
-    click.echo(truth)
+    echo(truth)
 
 
 class CountClicks(Options):
@@ -454,7 +454,7 @@ def count_clicks(options: CountClicks) -> None:
     log = count_clicks(**settings, keys=keys)
     log.write(output)
     say(f"{output}: {log!r}, counted in {duration(time.monotonic() - started)}")
-    click.echo(output)
+    echo(output)
 
 
 class PropensityCommand(JsonOptions):
@@ -526,8 +526,7 @@ def simulate_clicks(options: SimulateClicks, reading: FileOptions) -> None:
     from boostrank.model.scores import load_ranker, scores_of
 
     model, reader = load_ranker(options.ranker), Reader(reading, options.threads, names=True)
-    space = reader.feature_space(model, options.ranker, options.data) if model else None
-    documents = reader.read(options.data, like=space)
+    documents = reader.read_for({options.ranker: model}, options.data)[options.ranker]
     scores = scores_of(options.ranker, model, documents, options.threads)
     users = Users(cast(Any, options.users))
     log = simulate_clicks(
@@ -540,4 +539,4 @@ def simulate_clicks(options: SimulateClicks, reading: FileOptions) -> None:
     ).renumbered(documents.input_rows)
     log.write(options.output)
     say(f"{options.output}: {log!r}")
-    click.echo(options.output)
+    echo(options.output)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any
 
-import click
+from click import echo
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import BAD_INPUT, GATE_SHUT, say, set_status
+from boostrank.cli.errors import BAD_INPUT, GATE_SHUT, Running, say
 from boostrank.cli.reading import name_of
 from boostrank.cli.show import ReadProgress, duration, width
 from boostrank.core.errors import InputError, did_you_mean
@@ -60,18 +59,18 @@ def doctor(options: Doctor, reading: FileOptions) -> None:
     findings = _examine(options, replace(reading, strict=False))
     counts = Counter(finding.severity for finding in findings)
     if counts[Severity.ERROR]:
-        set_status(BAD_INPUT)
+        Running.status = BAD_INPUT
     elif counts[Severity.WARNING] and reading.strict:
-        set_status(GATE_SHUT)
+        Running.status = GATE_SHUT
     if options.as_json:
-        click.echo(json.dumps([finding.to_dict() for finding in findings], indent=1))
+        echo(json.dumps([finding.to_dict() for finding in findings], indent=1))
         return
     _print_findings(findings)
-    click.echo(", ".join(count_of(counts[severity], severity.value) for severity in Severity))
+    echo(", ".join(count_of(counts[severity], severity.value) for severity in Severity))
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     remedies = [finding.options for finding in errors if finding.options]
     if remedies:
-        click.echo(f"train needs these options: {' '.join(dict.fromkeys(remedies))}")
+        echo(f"train needs these options: {' '.join(dict.fromkeys(remedies))}")
 
 
 def _examine(options: Doctor, reading: FileOptions) -> Findings:
@@ -116,12 +115,10 @@ def _print_findings(findings: Findings) -> None:
     wrapper = TextWrapper(max(60, width()), "  ", "      ", break_long_words=False)
     wrapper.break_on_hyphens = False  # commands can be pasted
     for finding in findings:
-        click.echo(
-            f"{finding.where}: {finding.severity.value}: {finding.message} [{finding.check}]"
-        )
+        echo(f"{finding.where}: {finding.severity.value}: {finding.message} [{finding.check}]")
         for line in (f"cost: {finding.cost}", f"fix: {finding.fix}"):
             if not line.endswith(": "):
-                click.echo(wrapper.fill(line))
+                echo(wrapper.fill(line))
 
 
 def _find_objections(
@@ -164,9 +161,9 @@ def _find_objections(
 def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Profile:
     from boostrank.diagnosis import look_at
 
-    started, name = time.monotonic(), name_of(files)
+    name = name_of(files)
     with ReadProgress(name) as progress:
         profile = look_at(files, role=role, progress=progress, **reading)
-    took = duration(time.monotonic() - started)
+    took = duration(progress.seconds)
     say(f"{name}: {profile.n_rows:,} rows, {profile.n_queries:,} queries, checked in {took}")
     return profile

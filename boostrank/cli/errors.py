@@ -11,10 +11,11 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import click
+from click import echo
 
 from boostrank.core import machine
 from boostrank.core.errors import BoostrankError
@@ -28,20 +29,19 @@ _UNMAPPED = re.compile(
 )
 _PATIENCE = 2.0  # seconds until the process exits without waiting for threads
 _ERASE = "\r\x1b[K"  # return to the beginning of the line, and erase it
-_running = {"status": DONE, "debug": False, "line": False}
-"""The exit status of the running command, whether --debug was given, and whether a progress line is
-on the terminal.
-"""
 
 
-def set_status(status: int) -> None:
-    """Set the exit status before printing, so that a closed pipe cannot change it."""
-    _running["status"] = status
+class Running:
+    """The state of the running command.
 
+    Attributes:
+        status: exit status. Set it before printing, so that a closed pipe cannot change it.
+        debug: whether an error prints its traceback.
+        line: whether a progress line is on the terminal.
+    """
 
-def show_tracebacks(debug: bool) -> None:
-    """Set whether an error in the running command prints its traceback."""
-    _running["debug"] = debug
+    status = DONE
+    debug = line = False
 
 
 def run_reporting_errors(work: Callable[[], Any]) -> int:
@@ -57,41 +57,45 @@ def run_reporting_errors(work: Callable[[], Any]) -> int:
 
 
 def _status_of(work: Callable[[], Any]) -> int:
-    _running.update(status=DONE, debug=False)
+    Running.status, Running.debug = DONE, False
+    printed: set[str] = set()
+
+    def warn_once(message: Warning | str, *args: Any, **kwargs: Any) -> None:
+        text = _as_options(" ".join(str(message).split()))
+        if text not in printed:
+            printed.add(text)
+            say(f"boostrank: warning: {text}")
+
     try:
-        with _warnings_in_one_line():
-            result = work()
-            with contextlib.suppress(BrokenPipeError):
-                sys.stdout.flush()
-        return result if isinstance(result, int) else int(_running["status"])
-    except BrokenPipeError:
-        return int(_running["status"])
+        with warnings.catch_warnings(), contextlib.suppress(BrokenPipeError):
+            warnings.simplefilter("always", UserWarning)
+            warnings.simplefilter("always", RuntimeWarning)
+            warnings.showwarning = warn_once
+            work()
+            sys.stdout.flush()
+        return Running.status
     except SystemExit as exit:
         *_, (frame, _) = traceback.walk_tb(exit.__traceback__)
         # click exits with 1 at a closed pipe (`| head`).
         if frame.f_globals["__name__"].startswith("click"):
-            return int(_running["status"])
+            return Running.status
         if isinstance(exit.code, int):
             return exit.code
         return FAILED if exit.code else DONE
     except (click.Abort, KeyboardInterrupt):
         say("boostrank: stopped")
         if machine.own_process:
-            _exit_soon(INTERRUPTED)
+            # Exit soon, even if the interpreter is still waiting for threads.
+            timer = threading.Timer(_PATIENCE, os._exit, [INTERRUPTED])
+            timer.daemon = True
+            timer.start()
         return INTERRUPTED
     except Exception as error:
         usage = isinstance(error, click.ClickException)
-        if _running["debug"] and not usage:
+        if Running.debug and not usage:
             traceback.print_exc()
         say(f"boostrank: error: {_describe(error)}")
         return BAD_INPUT if usage else getattr(error, "exit_code", FAILED)
-
-
-def _exit_soon(status: int) -> None:
-    """Exit with this status after two seconds if the interpreter is still waiting for threads."""
-    timer = threading.Timer(_PATIENCE, os._exit, [status])
-    timer.daemon = True
-    timer.start()
 
 
 def _describe(error: Exception) -> str:
@@ -126,13 +130,13 @@ def _describe_usage(error: click.UsageError) -> str:
     """
     if not isinstance(error, click.NoSuchOption):
         return error.format_message()
-    name = error.option_name.strip("-").replace("-", "_")
+    message, typed = error.message.rstrip("."), error.option_name.strip("-")
+    name = typed.replace("-", "_")
     params = error.ctx.command.params if error.ctx else ()
     flags = {flag for option in params for flag in option.opts}
     for option in declared(TrainOptions).values():
         if name in option.params and option.spelled in flags:
-            return f"{error.message.rstrip('.')}: use {option.spelled}"
-    message, typed = error.message.rstrip("."), error.option_name.strip("-")
+            return f"{message}: use {option.spelled}"
     names = [flag.strip("-") for flag in error.possibilities or ()]
     for close in difflib.get_close_matches(typed, names, 1, 0.75):
         return f"{message}. Did you mean --{close}?"
@@ -145,8 +149,8 @@ def _as_options(message: str) -> str:
     """Write arguments in a library message as options, so that `gain='linear'` becomes `--gain
     linear`.
     """
-    options = [*declared(TrainOptions).values(), *declared(FileOptions).values()]
-    flags = {option.name: option.spelled for option in options if option.flag is not None}
+    options = {**declared(FileOptions), **declared(TrainOptions)}
+    flags = {name: option.spelled for name, option in options.items() if option.flag is not None}
 
     def replace(argument: re.Match[str]) -> str:
         name, value = argument.groups()
@@ -159,35 +163,17 @@ def _as_options(message: str) -> str:
 def say(text: str) -> None:
     """Print a line on standard error, in place of a progress line."""
     erase_line()
-    click.echo(text, err=True)
+    echo(text, err=True)
 
 
 def show_line(text: str) -> None:
     """Show a progress line on a terminal, in place of the last one."""
-    click.echo(_ERASE + text, err=True, nl=False, color=True)
-    _running["line"] = True
+    echo(_ERASE + text, err=True, nl=False, color=True)
+    Running.line = True
 
 
 def erase_line() -> None:
     """Remove the progress line."""
-    if _running["line"]:
-        click.echo(_ERASE, err=True, nl=False, color=True)
-        _running["line"] = False
-
-
-@contextlib.contextmanager
-def _warnings_in_one_line() -> Iterator[None]:
-    """Print each distinct warning once, as `boostrank: warning: ...`."""
-    seen: set[str] = set()
-
-    def show(message: Warning | str, *args: Any, **kwargs: Any) -> None:
-        text = _as_options(" ".join(str(message).split()))
-        if text not in seen:
-            seen.add(text)
-            say(f"boostrank: warning: {text}")
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)
-        warnings.simplefilter("always", RuntimeWarning)
-        warnings.showwarning = show
-        yield
+    if Running.line:
+        echo(_ERASE, err=True, nl=False, color=True)
+        Running.line = False

@@ -73,7 +73,7 @@ def evaluate(options: Evaluate, reading: FileOptions) -> None:
     about = rules.describe()
     if len(others) > 1:
         about += f"; p is adjusted for {len(others)} rankers by Holm's method"
-    print_wrapped([about], indent="")
+    print_wrapped([about])
 
 
 def _numbers(results: dict[str, Results], weights: Any, *, shared_only: bool) -> dict[str, Any]:
@@ -126,13 +126,17 @@ def _of_rankers(
         "id" in columns_of(path, alone=False) for path in models if models[path] is None
     )
     reader = Reader(reading, options.threads, gain=options.gain, asks=True, names=has_names)
-    bound, results = None, {}
-    for path, dataset in reader.read_for(models, data):
-        if bound is None:
-            measured = (dataset.labels, dataset.queries, rules, options.threads)
-            bound = BoundMetrics(metrics, *measured, docnos=dataset.document_names)
-        results[path] = bound.results(scores_of(path, models[path], dataset, options.threads))
-    return results, dataset.queries.weights
+    datasets, threads = reader.read_for(models, data), options.threads
+    # Labels, queries and names are the same for each ranker.
+    rows = datasets[rankers[0]]
+    bound = BoundMetrics(
+        metrics, rows.labels, rows.queries, rules, threads, docnos=rows.document_names
+    )
+    results = {
+        path: bound.results(scores_of(path, models[path], datasets[path], threads))
+        for path in rankers
+    }
+    return results, rows.queries.weights
 
 
 def _of_runs(options: Evaluate, rules: Conventions) -> tuple[dict[str, Results], None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import click
+from click import echo
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import say
@@ -87,30 +87,30 @@ def _print_importance(importance: Importance, model: str, top: int) -> None:
     from boostrank.reporting.sections.importance import VERDICTS
 
     metric, ends = importance.metric, interval(importance.low, importance.high)
-    click.echo(f"{model}: {metric} {importance.value:.4f}, {ends}, {importance.queries:,} queries")
-    click.echo(f"{_describe(importance)}\n")
+    echo(f"{model}: {metric} {importance.value:.4f}, {ends}, {importance.queries:,} queries")
+    echo(f"{_describe(importance)}\n")
     # Unused features are the last ones.
     table, unused = importance.table(), importance.features_with("unused")
     used = table.take(range(len(table) - len(unused)))
     print_table(used, top)
     clusters = importance.table("clusters")
     if len(clusters):
-        click.echo("\nredundant features")
+        echo("\nredundant features")
         print_table(clusters)
-    click.echo()
+    echo()
     for verdict in dict.fromkeys(used.data["verdict"][:top]):
-        click.echo(f"{verdict}: {VERDICTS[verdict]}")
+        echo(f"{verdict}: {VERDICTS[verdict]}")
     if unused:
-        click.echo(f"unused, {len(unused):,} of {len(table):,} features: {list_names(unused)}")
+        echo(f"unused, {len(unused):,} of {len(table):,} features: {list_names(unused)}")
     removed = importance.removed
     if removed is not None:
-        click.echo(
+        echo(
             f"removable, {len(removed.features)} features: {list_names(removed.features)}; shuffled"
             f" together, {metric} is {importance.value - removed.loss:.4f}, a loss of"
             f" {removed.loss:+.4f}, {interval(removed.low, removed.high, '+.4f')}"
         )
         if removed.high > importance.negligible:
-            click.echo("together they may matter, so remove them step by step and train again")
+            echo("together they may matter, so remove them step by step and train again")
 
 
 def _describe(importance: Importance) -> str:
@@ -166,13 +166,13 @@ def print_why(explanation: Why, top: int) -> None:
     if explanation.difference:
         because = f"{abs(explanation.difference):.6g}"
     documents = f"query {printable(explanation.qid)}, {explanation.documents:,} documents"
-    click.echo(f"{documents}: A is {explanation.side} B by {because}")
+    echo(f"{documents}: A is {explanation.side} B by {because}")
     print_table(explanation.table("pair"))
     if not any(map(math.isnan, explanation.parts)):
-        click.echo("\ncontributions to A's score minus contributions to B's score (TreeSHAP)")
+        echo("\ncontributions to A's score minus contributions to B's score (TreeSHAP)")
         print_table(explanation.table(), top)
         others = explanation.table().data["part"][top:]
         if len(others):
-            click.echo(f"  the others together: {sum(others):+.4g}")
+            echo(f"  the others together: {sum(others):+.4g}")
     for note in explanation.notes:
         say(note)

@@ -8,9 +8,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
+from click import echo
 
 from boostrank.cli.command import Command, command
-from boostrank.cli.errors import DONE, GATE_SHUT, say, set_status
+from boostrank.cli.errors import GATE_SHUT, Running, say
 from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import print_json
 from boostrank.core.errors import InputError, did_you_mean
@@ -88,7 +89,7 @@ def export(options: Export, reading: FileOptions) -> None:
     target = target.serving(model.backend)
     if options.data:
         reader = Reader(reading, None, labelled=False)
-        model, rows = reader.read_for_model(options.model, options.data)
+        rows = reader.read_for({options.model: model}, options.data)[options.model]
     proof = export_model(
         model,
         options.output,
@@ -99,20 +100,20 @@ def export(options: Export, reading: FileOptions) -> None:
         allow=options.allow,
     )
     # Describe the check, and how to use the file.
-    click.echo(f"{options.output}: for {target.title}, {proof.size:,} bytes")
-    click.echo(f"checked by {proof.proved_by}: {proof.rows:,} rows, {_describe_check(proof)}")
+    echo(f"{options.output}: for {target.title}, {proof.size:,} bytes")
+    echo(f"checked by {proof.proved_by}: {proof.rows:,} rows, {_describe_check(proof)}")
     for remark in _remarks_on(proof, target, model, options.model):
         say(remark)
     if proof.moves is not None:
         moves, largest = moved_line(proof.moves), proof.moves.largest
-        click.echo(f"{name_of(options.data)}: {moves}; the largest difference is {largest:.2g}")
+        echo(f"{name_of(options.data)}: {moves}; the largest difference is {largest:.2g}")
     if names is not None:
         _say_order(model, names, options.names)
     if proof.fill:
         values = ", ".join(f"{name}={shortest(value)}" for name, value in proof.fill.items())
-        click.echo(f"defaults: {target.default.format(value='VALUE')} of each feature: {values}")
+        echo(f"defaults: {target.default.format(value='VALUE')} of each feature: {values}")
     for line in how_to(target, options.output, options.name):
-        click.echo(line)
+        echo(line)
 
 
 def _describe_check(proof: Proof) -> str:
@@ -209,8 +210,8 @@ def verify(options: Verify, reading: FileOptions) -> None:
             f" {options.data[0]}.{hint}"
         )
     ignored = frozenset([options.against] if column else [])
-    reader = Reader(reading, options.threads, labelled=False, names=True)
-    model, rows = reader.read_for_model(options.model, options.data, ignored=ignored)
+    reader = Reader(reading, options.threads, labelled=False, names=True, ignored=ignored)
+    model, rows = reader.read_for_model(options.model, options.data)
     if column:
         scores, precision = read_logged(options.data[0], rows, options.against, options.data[1:])
     else:
@@ -218,23 +219,24 @@ def verify(options: Verify, reading: FileOptions) -> None:
     proof = verify(model, rows, scores, precision=precision)
     equal = proof.equal(options.tolerance)
     row = None if proof.first is None else _describe_row(rows, proof.first[0])
-    set_status(DONE if equal else GATE_SHUT)
+    if not equal:
+        Running.status = GATE_SHUT
     if options.as_json:
         print_json({**asdict(proof), "equal": equal, "first_place": row})
         return
     # Print the level of agreement and the first difference.
     queries = count_of(proof.queries, "query", "queries")
     documents = count_of(proof.documents, "document")
-    click.echo(f"{options.against}: {_EQUAL[proof.level]}: {documents} of {queries}")
+    echo(f"{options.against}: {_EQUAL[proof.level]}: {documents} of {queries}")
     if proof.first is not None:
         _, query, score, logged = proof.first
         share = proof.different / proof.documents
-        click.echo(
+        echo(
             f"different scores: {proof.different:,} ({share:.1%}), by up to {proof.largest:.3g}; "
             f"different ranks: {proof.moved:,}"
         )
         document = printable(f"{row}, query {query}")
-        click.echo(f"first: {document}: {logged:.9g} logged, {score:.9g} by the model")
+        echo(f"first: {document}: {logged:.9g} logged, {score:.9g} by the model")
 
 
 def _describe_row(data: RankingDataset, row: int) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
-from functools import partial
-from operator import attrgetter
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import click
+from click import echo
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import DONE, FAILED, set_status
+from boostrank.cli.errors import FAILED, Running
 from boostrank.cli.show import width
 from boostrank.options import JsonOptions, argument, option
 
@@ -51,7 +50,7 @@ def objectives(options: Objectives) -> None:
     if options.template:
         from boostrank.checking.user_file import template_text
 
-        click.echo(template_text(), nl=False)
+        echo(template_text(), nl=False)
         return
     if options.check is not None:
         _check(options.check, options.as_json)
@@ -66,7 +65,7 @@ def objectives(options: Objectives) -> None:
         content: Any = [_describe(spec) for spec in OBJECTIVES]
         if name:
             content = auto if name.lower() == "auto" else _describe(OBJECTIVES.get(name))
-        click.echo(json.dumps(content, indent=2))
+        echo(json.dumps(content, indent=2))
         return
     page = click.HelpFormatter(width=click.get_current_context().terminal_width, max_width=100)
     if not name:
@@ -77,7 +76,7 @@ def objectives(options: Objectives) -> None:
         page.write_dl([("stands for", AUTO)])
     else:
         _write_one(page, OBJECTIVES.get(name))
-    click.echo(page.getvalue().strip())
+    echo(page.getvalue().strip())
 
 
 def _check(file: str, as_json: bool) -> None:
@@ -89,33 +88,33 @@ def _check(file: str, as_json: bool) -> None:
     spec = load_objective(file, checked=False) if file.endswith(".py") else OBJECTIVES.get(file)
     findings: list[Finding] = []
     if not as_json:
-        click.echo(f"{spec.name}: {spec.summary}")
+        echo(f"{spec.name}: {spec.summary}")
     # Set the exit status with each finding, since a closed pipe may end the output at any.
     for finding in check_objective(spec):
         findings.append(finding)
-        failed = [checked.check for checked in findings if checked.status is Status.FAIL]
-        set_status(FAILED if failed else DONE)
-        if as_json:
-            continue
         word = finding.status.value
         if finding.status is Status.FAIL:
-            word = word.upper()
-        click.echo(f"  {word:<5} {finding.check:<9} {finding.message}")
+            Running.status, word = FAILED, word.upper()
+        if as_json:
+            continue
+        echo(f"  {word:<5} {finding.check:<9} {finding.message}")
         for heading in ("example", "why", "mend"):
             if text := getattr(finding, heading):
                 line = f"{heading}: {text}"
-                click.echo(click.wrap_text(line, max(60, width()), _INDENT, _INDENT))
+                echo(click.wrap_text(line, max(60, width()), _INDENT, _INDENT))
     # Conclude with the verdict on the contract.
+    failed = [finding.check for finding in findings if finding.status is Status.FAIL]
     if as_json:
         checks = [asdict(f) | {"status": f.status.value} for f in findings]
-        click.echo(json.dumps({"objective": spec.name, "passed": not failed, "checks": checks}))
+        echo(json.dumps({"objective": spec.name, "passed": not failed, "checks": checks}))
     else:
         verdict = f"fails: {', '.join(failed)}" if failed else "keeps the contract"
-        click.echo(f"{spec.name} {verdict}")
+        echo(f"{spec.name} {verdict}")
 
 
 def _write_list(page: click.HelpFormatter, specs: list[ObjectiveSpec]) -> None:
     from boostrank.engines import ENGINES
+    from boostrank.kernels.options import OPTIONS
     from boostrank.objective.mixture import MIXTURE_PARAMS
 
     with page.section("Objectives"):
@@ -133,7 +132,7 @@ def _write_list(page: click.HelpFormatter, specs: list[ObjectiveSpec]) -> None:
     ):
         page.write_dl(_param_rows(MIXTURE_PARAMS))
     with page.section("Options that every objective takes"):
-        page.write_dl(_param_rows(_shared_options()))
+        page.write_dl(_param_rows(OPTIONS))
     page.write("\nboostrank objectives NAME describes an objective in full.\n")
 
 
@@ -153,9 +152,9 @@ def _write_one(page: click.HelpFormatter, spec: ObjectiveSpec) -> None:
     page.write_dl([(heading, text) for heading, text in rows.items() if text])
     if spec.params:
         with page.section("Parameters"):
-            page.write_dl(_param_rows(spec.params, partial(default_of, spec)))
+            page.write_dl(_param_rows(spec.params, spec))
     with page.section("Options that every objective takes"):
-        page.write_dl(_param_rows(_shared_options(spec), partial(default_of, spec)))
+        page.write_dl(_param_rows(_shared_options(spec), spec))
 
 
 def _describe(spec: ObjectiveSpec) -> dict[str, Any]:
@@ -195,13 +194,13 @@ def weighs(spec: ObjectiveSpec) -> str:
     return words.get(spec.document_weights or "", "is refused")
 
 
-def _shared_options(spec: ObjectiveSpec | None = None) -> list[Param]:
+def _shared_options(spec: ObjectiveSpec) -> list[Param]:
     """Return the options that all objectives share, without those that this objective has as
     parameters.
     """
     from boostrank.kernels.options import OPTIONS
 
-    return [option for option in OPTIONS if spec is None or option not in spec.params]
+    return [option for option in OPTIONS if option not in spec.params]
 
 
 def default_of(spec: ObjectiveSpec, param: Param) -> Any:
@@ -218,12 +217,13 @@ def typed(value: Any) -> str:
 
 
 def _param_rows(
-    params: Iterable[Param], default: Callable[[Param], Any] = attrgetter("default")
+    params: Iterable[Param], spec: ObjectiveSpec | None = None
 ) -> list[tuple[str, str]]:
-    """Return (name=default, description) for each parameter."""
+    """Return (name=default, description) for each parameter, with the defaults of an objective."""
     rows = []
     for param in params:
+        default = param.default if spec is None else default_of(spec, param)
         allowed = param.range + (f", unit: {param.unit}" if param.unit else "")
         text = f"{param.help} ({allowed}{'; may follow a schedule' if param.schedulable else ''})"
-        rows.append((f"{param.name}={typed(default(param))}", text))
+        rows.append((f"{param.name}={typed(default)}", text))
     return rows

@@ -1,13 +1,15 @@
-"""The commands `boostrank predict` and `boostrank calibrate`."""
+"""The commands `boostrank predict`, `boostrank calibrate` and `boostrank refit`."""
 
 from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable
 from functools import partial
 from itertools import chain, islice
+from typing import TYPE_CHECKING
 
-import click
+from click import echo
 
 from boostrank.cli.command import command
 from boostrank.cli.reading import Reader
@@ -15,6 +17,10 @@ from boostrank.cli.show import print_json
 from boostrank.core.errors import InputError
 from boostrank.options import FileOptions, JsonOptions, ModelOptions, ThreadOptions, option
 from boostrank.reporting.table import interval
+
+if TYPE_CHECKING:
+    from boostrank.data.dataset import RankingDataset
+    from boostrank.model.ranking_model import RankingModel
 
 
 class Predict(ModelOptions, ThreadOptions):
@@ -73,9 +79,8 @@ def predict(options: Predict, reading: FileOptions) -> None:
                 f"{options.model} is not calibrated; run boostrank calibrate"
                 f" {shlex.quote(options.model)} DATA on unseen queries"
             )
-        pieces = Reader(reading, options.threads, names=has_ids).scores(
-            options.data, model, options.model, options.num_iteration
-        )
+        reader = Reader(reading, options.threads, labelled=False, names=has_ids)
+        pieces = reader.scores(options.data, model, options.model, options.num_iteration)
         if options.calibrated:
             calibrated = partial(calibrated_scores, calibration)
             if has_ids:
@@ -112,23 +117,61 @@ def calibrate(options: Calibrate, reading: FileOptions) -> None:
 
     Print the error and the share of the variance explained, on queries left out of the fit.
     """
-    from boostrank.core.files import check_writable, reserved
     from boostrank.model.calibration import calibrate
 
-    output = options.output or options.model
-    check_writable(output)
-    with reserved(output):
-        model, data = Reader(reading, options.threads).read_for_model(options.model, options.data)
-        model = calibrate(model, data, threads=options.threads)
-        model.save(output)
+    output, model, _ = _change_model(options, reading, calibrate)
     record = model.info["calibration"]
     if options.as_json:
         print_json(record)
         return
     error, low, high = record["error"]
     ends, raw = interval(low, high, pattern="[{}, {}]"), record["uncalibrated_error"]
-    click.echo(
-        f"{output}: calibrated on {record['rows']:,} documents in {record['queries']:,} queries"
+    echo(f"{output}: calibrated on {record['rows']:,} documents in {record['queries']:,} queries")
+    echo(f"calibration error: {error:.4f} {ends}; raw scores: {raw:.4f}")
+    echo(f"variance of grades explained: {record['explained']:.1%}")
+
+
+class Refit(ModelOptions, ThreadOptions, group="Data and output"):
+    """Options of `boostrank refit`."""
+
+    output: str | None = option(
+        "Model file to write.",
+        short="-o",
+        file="output",
+        shown="MODEL",
     )
-    click.echo(f"calibration error: {error:.4f} {ends}; raw scores: {raw:.4f}")
-    click.echo(f"variance of grades explained: {record['explained']:.1%}")
+    keep: float = option("Share of its old value that each leaf keeps.", 0.0, ge=0, le=1)
+
+
+@command("refit")
+def refit(options: Refit, reading: FileOptions) -> None:
+    """Compute the leaves of MODEL again from DATA, while trees keep their splits.
+
+    Use it for new judgements or documents between two trainings: it takes one pass over the rows
+    per tree, and needs no validation set. The objective is the model's. Leaves that no row reaches
+    keep their value.
+
+    \b
+    boostrank refit model.txt week.csv -o new.txt
+    boostrank refit model.txt week.csv --keep 0.5 -o new.txt
+    """
+    from boostrank.fit.renewal import refit
+
+    output, model, data = _change_model(options, reading, partial(refit, keep=options.keep))
+    count = f"{data.n_documents:,} documents in {len(data.queries):,} queries"
+    echo(f"{output}: {model.num_trees():,} trees refitted on {count}")
+
+
+def _change_model(
+    options: Calibrate | Refit, reading: FileOptions, change: Callable[..., RankingModel]
+) -> tuple[str, RankingModel, RankingDataset]:
+    """Write a model that is changed with data, and return its path, the model and the data."""
+    from boostrank.core.files import check_writable, reserved
+
+    output = options.output or options.model
+    check_writable(output)
+    with reserved(output):
+        model, data = Reader(reading, options.threads).read_for_model(options.model, options.data)
+        model = change(model, data, threads=options.threads)
+        model.save(output)
+    return output, model, data

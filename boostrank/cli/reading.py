@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -32,6 +31,7 @@ class Reader:
         asks: whether the command has the option `--gain`, which a hint can then suggest.
         labelled: whether a table must have labels.
         names: whether to keep document names.
+        ignored: names of columns that are not features.
     """
 
     def __init__(
@@ -43,22 +43,21 @@ class Reader:
         asks: bool = False,
         labelled: bool = True,
         names: bool = False,
+        ignored: frozenset[str] = frozenset(),
     ) -> None:
         from boostrank.core.conventions import expression_of
 
         expression = expression_of(gain)
-        text = None if expression is None else expression.text
-        self.options = replace(reading, keep_names=names, gain=text)
-        self._labelled, self._threads = labelled, threads
+        self.options = replace(reading, keep_names=names, gain=expression and expression.text)
+        self._labelled, self._threads, self._ignored = labelled, threads, ignored
         self._asks_for_gain = asks and gain is None
         self._keywords = self.options.keywords | {"threads": threads}
 
     def read(
         self,
-        paths: str | Sequence[str],
+        paths: Sequence[str],
         *,
         like: RankingDataset | FeatureSpace | None = None,
-        labelled: bool = True,
         on_disk: bool = False,
     ) -> RankingDataset:
         """Read files as one data set with the features of `like`, and print a line about the data
@@ -67,23 +66,12 @@ class Reader:
         from boostrank.files.assemble import read_files
         from boostrank.files.store import stream_files
 
-        started = time.monotonic()
         with ReadProgress(name_of(paths)) as progress:
-            how = self._keywords | {
-                "labelled": labelled and self._labelled,
-                "like": like,
-                "progress": progress,
-            }
+            how = self._keywords | {"labelled": self._labelled}
+            how |= {"like": like, "progress": progress}
             data = stream_files(paths, cache=False, **how) if on_disk else read_files(paths, **how)
-        say_read(paths, data, time.monotonic() - started)
+        say_read(paths, data, progress.seconds)
         return data
-
-    def read_both(
-        self, train: str | Sequence[str], valid: str | Sequence[str] | None
-    ) -> tuple[RankingDataset, RankingDataset | None]:
-        """Read the training data and, if given, validation data with the same features."""
-        train_set = self.read(train)
-        return train_set, self.read(valid, like=train_set) if valid else None
 
     def scores(
         self, paths: Sequence[str], model: RankingModel, path: str, num_iteration: int | None = None
@@ -94,7 +82,7 @@ class Reader:
         from boostrank.files.assemble import Named
         from boostrank.model.scores import scores_of_files
 
-        started, rows, name = time.monotonic(), 0, name_of(paths)
+        rows, name = 0, name_of(paths)
         like = self.feature_space(model, path, paths)
         with ReadProgress(name) as progress:
             how = self._keywords | {"like": like, "progress": progress}
@@ -106,7 +94,7 @@ class Reader:
         # Without a stream of scores, read all rows first.
         if pieces is None:
             on_disk = not self.options.regroup
-            data = self.read(paths, like=like, labelled=False, on_disk=on_disk)
+            data = self.read(paths, like=like, on_disk=on_disk)
             scores = model.predict(data, num_iteration=num_iteration, threads=self._threads)
             if not self.options.keep_names:
                 yield scores
@@ -118,12 +106,10 @@ class Reader:
                 names = data.in_input_order(names)
             yield Named(scores, qids, names)
         else:
-            took = duration(time.monotonic() - started)
+            took = duration(progress.seconds)
             say(f"{name}: {rows:,} rows, {model.n_features:,} features, scored in {took}")
 
-    def feature_space(
-        self, model: RankingModel, path: str, data: str | Sequence[str]
-    ) -> FeatureSpace:
+    def feature_space(self, model: RankingModel, path: str, data: Sequence[str]) -> FeatureSpace:
         """Return the features that the model in the file `path` needs for reading `data`."""
         # A model trained on arrays does not know the number of its first feature. Look for number 0
         # in the first rows.
@@ -154,40 +140,30 @@ class Reader:
             partial=model.is_served,
         )
 
-    def read_for_model(
-        self, path: str, data: str | Sequence[str], ignored: frozenset[str] = frozenset()
-    ) -> tuple[RankingModel, RankingDataset]:
-        """Return a model and data with its features. `ignored` names further columns that are not
-        features.
-        """
+    def read_for_model(self, path: str, data: Sequence[str]) -> tuple[RankingModel, RankingDataset]:
+        """Return a model and data with its features."""
         from boostrank.model.ranking_model import RankingModel
 
         model = RankingModel.load(path)
-        self._say_gain(model, path)
-        return model, self.read(
-            data, like=replace(self.feature_space(model, path, data), ignored=ignored)
-        )
-
-    def _say_gain(self, model: RankingModel, path: str) -> None:
-        gain = model.info.gain
-        if gain is not None and self._asks_for_gain:
-            say(
-                f"{path} was trained on the gain {gain} and is measured by the label; "
-                f"pass --gain '{gain}' to measure it by this gain"
-            )
+        return model, self.read_for({path: model}, data)[path]
 
     def read_for(
         self, models: Mapping[str, RankingModel | None], paths: Sequence[str]
-    ) -> Iterator[tuple[str, RankingDataset]]:
-        """Yield each ranker with data that has its features. Rankers with the same features share
-        the data.
+    ) -> dict[str, RankingDataset]:
+        """Return data with the features of each ranker. Rankers with the same features share the
+        data.
         """
         spaces: dict[str, FeatureSpace] = {}
         for name, model in models.items():
             if model is not None:
-                self._say_gain(model, name)
+                gain = model.info.gain
+                if gain is not None and self._asks_for_gain:
+                    say(
+                        f"{name} was trained on the gain {gain} and is measured by the label; "
+                        f"pass --gain '{gain}' to measure it by this gain"
+                    )
                 spaces[name] = self.feature_space(model, name, paths)
-        names = frozenset(name for space in spaces.values() for name in space.feature_names)
+        names = self._ignored.union(*(space.feature_names for space in spaces.values()))
         for name, space in spaces.items():
             spaces[name] = replace(space, ignored=names.difference(space.feature_names))
         once = [path for path in paths if path == "-" or Path(path).is_fifo()]
@@ -198,15 +174,12 @@ class Reader:
             )
         # Files with scores go with the features of the first model.
         first = next(iter(spaces.values()), None)
-        data: dict[FeatureSpace | None, RankingDataset] = {}
-        for name in models:
-            like = spaces.get(name, first)
-            if like not in data:
-                data[like] = self.read(paths, like=like)
-            yield name, data[like]
+        distinct = dict.fromkeys([first, *spaces.values()])
+        data = {space: self.read(paths, like=space) for space in distinct}
+        return {name: data[spaces.get(name, first)] for name in models}
 
 
-def say_read(paths: str | Sequence[str], data: RankingDataset, seconds: float) -> None:
+def say_read(paths: Sequence[str], data: RankingDataset, seconds: float) -> None:
     """Print a line about a data set that was read from files."""
     from boostrank.files.side_files import WEIGHT_SUFFIX
 
@@ -250,9 +223,7 @@ def metrics_of(names: Sequence[str]) -> list[Any]:
     return [load_metric(name) if ".py" in name else name for name in names]
 
 
-def name_of(paths: str | Sequence[str]) -> str:
+def name_of(paths: Sequence[str]) -> str:
     """Return how messages name some files, such as `a.txt and 2 more files`."""
-    if isinstance(paths, str):
-        return paths
     more = f" and {count_of(len(paths) - 1, 'more file')}" if len(paths) > 1 else ""
     return paths[0] + more

@@ -73,15 +73,11 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     from boostrank.model.scores import load_ranker
     from boostrank.reporting.card import check_ending
     from boostrank.reporting.page import report
-    from boostrank.reporting.rank_changes import Ranker, count_trees
     from boostrank.reporting.section import page_beside
 
     output = options.output
     if output is None and not (options.as_json or options.card):
         output = page_beside(options.model)
-    folder = None
-    if output is not None and (output.endswith("/") or Path(output).is_dir()):
-        folder = Path(output)
     if options.baseline == options.model:
         raise InputError("--baseline is the model itself")
     # Check the options before reading.
@@ -89,9 +85,11 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     if options.card is not None:
         check_ending(options.card)
         check_writable(options.card)
+    folder = None
     if output is not None:
         page = output
-        if folder is not None:
+        if output.endswith("/") or Path(output).is_dir():
+            folder = Path(output)
             folder.mkdir(parents=True, exist_ok=True)
             page = str(folder / "report.html")
         check_page(page)
@@ -103,11 +101,8 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     judged.read(models)
     dataset, previous, clicks = judged.datasets[options.model], None, judged.clicks
     if options.baseline:
-        trees = count_trees(models[options.baseline])
-        previous = Ranker(options.baseline, judged.scores(options.baseline), trees)
-    propensities = None
-    if clicks is not None and options.propensities:
-        propensities = clicks.propensities
+        (previous,) = judged.rankers([options.baseline])
+    propensities = (clicks and options.propensities and clicks.propensities) or None
     with StepProgress() as progress:
         result = report(
             model,

@@ -7,10 +7,10 @@ import time
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-import click
+from click import echo
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import DONE, GATE_SHUT, say
+from boostrank.cli.errors import GATE_SHUT, Running, say
 from boostrank.options import PLAIN, Options, option
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Compile(Options):
 
 
 @command("compile")
-def compile(options: Compile) -> int | None:
+def compile(options: Compile) -> None:
     """Compile the functions that train (without options), predict, evaluate and doctor need, and
     cache them.
 
@@ -56,10 +56,12 @@ def compile(options: Compile) -> int | None:
         shipped = shipped_code()
         places = [function.saved_in for function in functions.values()]
         note = f" ({shipped.fault})" if shipped.fault else f" for {shipped.target[1]}"
-        click.echo(f"shipped with boostrank{note}: {places.count(shipped.folder)}")
-        click.echo(f"in {directory}: {places.count(directory)}")
-        click.echo(f"to compile: {len(missing)}" + "".join(f"\n    {name}" for name in missing))
-        return GATE_SHUT if missing else DONE
+        echo(f"shipped with boostrank{note}: {places.count(shipped.folder)}")
+        echo(f"in {directory}: {places.count(directory)}")
+        echo(f"to compile: {len(missing)}" + "".join(f"\n    {name}" for name in missing))
+        if missing:
+            Running.status = GATE_SHUT
+        return
 
     if missing and (fault := write_fault(directory)):
         raise TrainingError(f"{directory}: cannot be written: {fault}")
@@ -70,8 +72,7 @@ def compile(options: Compile) -> int | None:
     for function in in_order[1::2] + in_order[::2]:
         function.compiled  # noqa: B018 (compiles at first use)
     say(f"{len(missing)} functions, {time.monotonic() - started:.0f} s")
-    click.echo(directory)
-    return None
+    echo(directory)
 
 
 def compile_aside(objective: str | None, quality: str | None) -> None:
@@ -111,9 +112,9 @@ def _functions(objectives: tuple[str, ...]) -> dict[str, CompiledFunction[..., A
     for is_single, is_plain in product((True, False), repeat=2):
         name = f"gradients (float32={is_single}, plain={is_plain})"
         functions[name] = gradients_to(is_single, is_plain)
-    functions |= {f"metric {name}": METRICS.get(name).kernel for name in METRICS.names()}
+    functions |= {f"metric {spec.name}": spec.kernel for spec in METRICS}
     if "all" in objectives:
-        objectives = tuple(spec.name for spec in OBJECTIVES if spec.name != "auto")
+        objectives = tuple(OBJECTIVES.names())
     for name in (*_DEFAULTS, *objectives):
         functions[f"objective {name}"] = OBJECTIVES.get(name).kernel
     return functions

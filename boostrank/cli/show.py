@@ -13,6 +13,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Self
 
 import click
+from click import echo
 
 from boostrank.cli.errors import erase_line, say, show_line
 from boostrank.cli.signals import StopRequest, graceful_stop
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 def print_table(table: Table, top: int | None = None, remarks: Iterable[str] = ()) -> None:
     """Print the first rows of a table, indented, with remarks to the right of the rows."""
     for line, remark in zip_longest(table.lines(top), remarks, fillvalue=""):
-        click.echo(f"  {line}  {remark}".rstrip())
+        echo(f"  {line}  {remark}".rstrip())
     if top is not None and len(table) > top:
-        click.echo(f"  ... and {len(table) - top} more (--top {len(table)})")
+        echo(f"  ... and {len(table) - top} more (--top {len(table)})")
 
 
 def width() -> int:
@@ -35,17 +36,17 @@ def width() -> int:
     return click.get_current_context().terminal_width or shutil.get_terminal_size().columns
 
 
-def print_wrapped(texts: Iterable[str], indent: str = "  ") -> None:
+def print_wrapped(texts: Iterable[str], indent: str = "") -> None:
     """Print paragraphs as wide as the terminal."""
     for text in texts:
-        click.echo(click.wrap_text(text, width(), "", indent))
+        echo(click.wrap_text(text, width(), "", indent))
 
 
 def print_json(value: Any) -> None:
     """Print one JSON object, with NaN as null."""
     from boostrank.records import jsonable
 
-    click.echo(json.dumps(jsonable(value), allow_nan=False))
+    echo(json.dumps(jsonable(value), allow_nan=False))
 
 
 def check_page(path: str) -> None:
@@ -95,16 +96,17 @@ class _Progress:
 
     def __init__(self, step: str = "") -> None:
         self._step, self._first, self._last = step, 0, 0
-        self._begun = self._told = time.monotonic()
+        self._started = self._begun = self._told = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """The seconds since the start."""
+        return time.monotonic() - self._started
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Remove the line."""
         erase_line()
 
     def show(self, text: str, due: bool) -> None:
@@ -168,7 +170,7 @@ class RoundProgress(_Progress):
 
     def saving(self) -> None:
         """Remove the line, as the model is being written."""
-        self.stop()
+        erase_line()
         self.request.saving = True
 
     def __call__(self, env: Any) -> None:
@@ -206,11 +208,6 @@ class RoundProgress(_Progress):
             self.say(f"{number:<4}  {name:{self._width}}  {rounds:>6}  {score:>{width}}  {seconds}")
         self._fold += 1
         self._begin = None
-
-    @property
-    def seconds(self) -> float:
-        """The seconds since the training began."""
-        return time.monotonic() - self._started
 
     def binning(self, done: int, rows: int) -> None:
         """Show how many rows are binned. Engines may bin the same rows several times."""

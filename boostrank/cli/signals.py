@@ -119,13 +119,12 @@ class StopRequest:
 
 
 @contextlib.contextmanager
-def graceful_stop(request: StopRequest | None = None) -> Iterator[StopRequest]:
+def graceful_stop(request: StopRequest) -> Iterator[None]:
     """Make signals set the request instead of ending the process, except for a second Ctrl-C."""
-    request = request or StopRequest()
     handlers = {s: signal.signal(s, lambda *_: None) for s in (signal.SIGINT, signal.SIGTERM)}
     end = hear_signals(request.hear)
     try:
-        yield request
+        yield
     finally:
         end()
         for number, handler in handlers.items():

@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-import click
+from click import echo
 
 from boostrank.cli.command import command
 from boostrank.cli.compare import Compare, TwoRankers, compare_files
@@ -53,7 +53,7 @@ def average(options: Average) -> None:
     with reserved(options.model):
         model = average([RankingModel.load(path) for path in options.models])
         model.save(options.model)
-    click.echo(f"{options.model}: {len(options.models)} models, {model.best_iteration} rounds")
+    echo(f"{options.model}: {len(options.models)} models, {model.best_iteration} rounds")
 
 
 def progress_line() -> Progress:
@@ -112,8 +112,8 @@ def compare(study: ObjectiveStudy, options: FitOptions, reading: FileOptions) ->
     # Read the data, and train.
     reader = Reader(reading, options.threads, gain=gain)
     train_set = reader.read(study.train)
-    valid_set = reader.read(study.valid, like=train_set)
-    test_set = reader.read(study.test, like=train_set)
+    valid_set = reader.read([study.valid], like=train_set)
+    test_set = reader.read([study.test], like=train_set)
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
         comparison = compare_objectives(
             params,
@@ -152,7 +152,7 @@ def _print_objectives(comparison: ObjectiveComparison) -> None:
         difference = comparison.differences.get(name)
         rows.append(row | {field: getattr(difference, field, None) for field in _OF_DIFFERENCE})
     first = next(iter(objectives))
-    click.echo(f"{comparison.metric} by objective; difference: {first} minus the other on --test")
+    echo(f"{comparison.metric} by objective; difference: {first} minus the other on --test")
     print_table(table_of_rows("objectives", rows, _OBJECTIVES))
     edges = [
         f"{name}: the best rate is at an end of the grid; add another --rate."
@@ -160,7 +160,7 @@ def _print_objectives(comparison: ObjectiveComparison) -> None:
         if len(tuned.valid) > 1 and tuned.rate in (min(tuned.valid), max(tuned.valid))
     ]
     luck = "over queries and the luck of training, not that of choosing the rate"
-    print_wrapped([f"Intervals and p are {luck}.", *edges], indent="")
+    print_wrapped([f"Intervals and p are {luck}.", *edges])
 
 
 class Noise(TrainingsOptions, group="Data and output"):
@@ -184,10 +184,9 @@ def noise(command: Noise, options: FitOptions, reading: FileOptions) -> None:
     gain, options = options.gain, load_options(options)
     params = options.flat()
     rounds = options.rounds or DEFAULT_ROUNDS
-    train_set, valid_set = Reader(reading, options.threads, gain=gain).read_both(
-        command.train, command.valid
-    )
-    assert valid_set is not None  # --valid is required
+    reader = Reader(reading, options.threads, gain=gain)
+    train_set = reader.read(command.train)
+    valid_set = reader.read([command.valid], like=train_set)
     say(f"training up to {command.repeats * len(SOURCES)} models for {rounds} rounds")
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
         report = measure_noise(
@@ -236,9 +235,9 @@ def _print_noise(noise: NoiseReport) -> None:
             {"source": source, "runs": values[name].size, **vars(noise.spread(source, name))}
             for source, values in noise.values.items()
         ]
-        click.echo(f"{name}, {result.mean:.4f} without changes")
+        echo(f"{name}, {result.mean:.4f} without changes")
         print_table(table_of_rows(name, rows, _SPREAD))
-        click.echo()
+        echo()
     # Explain the columns, and find sources that these settings never use.
     idle = [
         source
@@ -252,7 +251,7 @@ def _print_noise(noise: NoiseReport) -> None:
         " twenty times.",
     ]
     never = "these settings cause no differences, so fewer models were trained."
-    print_wrapped([*texts, *(f"{source}: {never}" for source in idle)])
+    print_wrapped([*texts, *(f"{source}: {never}" for source in idle)], "  ")
 
 
 class QueryCount(TwoRankers, group="Measures"):
@@ -278,8 +277,8 @@ def queries(options: QueryCount, reading: FileOptions) -> None:
     if options.as_json:
         print_json(asdict(plan))
         return
-    click.echo(f"to detect a difference of {plan.detect:g} in {plan.metric}, people must judge")
+    echo(f"to detect a difference of {plan.detect:g} in {plan.metric}, people must judge")
     with_machine = "" if plan.both is None else f", or {plan.both:,} with the machine's grades"
-    click.echo(f"  {plan.people:,} queries{with_machine}")
+    echo(f"  {plan.people:,} queries{with_machine}")
     if plan.both is not None and plan.both >= plan.judged:
         say(f"the machine judged only {plan.judged:,} queries; let it grade more")

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import click
+from click import echo
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import DONE, say
+from boostrank.cli.errors import Running, say
 from boostrank.cli.reading import name_of, say_read
 from boostrank.cli.show import ReadProgress, RoundProgress, duration
 from boostrank.core.text import aligned
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @command("train", replaceable=("init_model",))
 def train(
     files: TrainFilesOptions, options: TrainOptions, reading: FileOptions, output: OutputOptions
-) -> int:
+) -> None:
     """Train a ranker on TRAIN: libsvm text with `qid:`, CSV, TSV, Parquet or Arrow.
 
     TRAIN is one or more files, plain or compressed (.gz, .bz2, .xz, .zst), a quoted pattern
@@ -40,7 +40,8 @@ def train(
     model, request = from_files(files, options, reading, screen), screen.request
     if request.saving:  # otherwise, another rank writes the model
         screen.print_outcome(model, files, as_json=output.as_json)
-    return request.exit_status if request.stopped else DONE
+    if request.stopped:
+        Running.status = request.exit_status
 
 
 class _Screen(RoundProgress):
@@ -81,7 +82,7 @@ class _Screen(RoundProgress):
                 " metrics: test on other queries"
             )
         if as_json:
-            click.echo(json.dumps(self._describe(model, files.model)))
+            echo(json.dumps(self._describe(model, files.model)))
             return
         # Print the size of the model and, for folds, the metric on held-out queries.
         if model._engine.grows_trees:
@@ -89,16 +90,20 @@ class _Screen(RoundProgress):
             of_start = f", {start:,} of them the linear start's" if start else ""
             say(f"{count_trees(model):,} trees{of_start}; trained in {duration(self.seconds)}")
         if folds is not None and folds["metric"] is not None:
-            click.echo(_held_out(folds, folds["held_out"][folds["metric"]]))
-        click.echo(f"model written to {files.model}")
+            echo(_held_out(folds, folds["held_out"][folds["metric"]]))
+        echo(f"model written to {files.model}")
 
     def _describe(self, model: RankingModel, path: str) -> dict[str, Any]:
         """Return what --json prints."""
         from boostrank.model.averaging import count_trees
 
         info, summary = model.info, model.summary
-        record: dict[str, Any] = {"model": path, "backend": model.backend}
-        record |= {"quality": self._quality, "stopped": self.request.stopped}
+        record: dict[str, Any] = {
+            "model": path,
+            "backend": model.backend,
+            "quality": self._quality,
+            "stopped": self.request.stopped,
+        }
         if info.folds is not None:
             record |= info.folds
         elif summary is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.errors import DONE, INTERRUPTED, say
+from boostrank.cli.errors import INTERRUPTED, Running, say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, time_left
 from boostrank.core.errors import InputError
@@ -66,7 +66,7 @@ class Tune(WithinQueryOptions, TrainingsOptions, group="Search"):
 
 
 @command("tune")
-def tune(command: Tune, options: FitOptions, reading: FileOptions) -> int:
+def tune(command: Tune, options: FitOptions, reading: FileOptions) -> None:
     """Search for the best parameters, and write them to a configuration file for `boostrank train
     --config`.
 
@@ -96,9 +96,10 @@ def tune(command: Tune, options: FitOptions, reading: FileOptions) -> int:
     typed, options = options, load_options(options)
     params = options.flat()
     rounds = options.rounds or DEFAULT_ROUNDS
-    train_set, valid_set = Reader(reading, options.threads, gain=typed.gain).read_both(
-        command.train, command.valid
-    )
+    reader = Reader(reading, options.threads, gain=typed.gain)
+    train_set, valid_set = reader.read(command.train), None
+    if command.valid:
+        valid_set = reader.read([command.valid], like=train_set)
 
     def search(trials: int, progress: _Progress | None) -> TuningResult:
         with contextlib.redirect_stdout(sys.stderr):  # the engines print
@@ -117,20 +118,19 @@ def tune(command: Tune, options: FitOptions, reading: FileOptions) -> int:
             )
 
     progress = _Progress()
-    stopped = False
     try:
         result = search(command.trials, progress)
     except KeyboardInterrupt:
         say(f"stopped: to continue from {study}, repeat the command with --resume")
+        Running.status = INTERRUPTED
         if not progress.trials:
-            return INTERRUPTED
-        result, stopped = search(0, None), True
+            return
+        result = search(0, None)
     write_atomically(command.output, _as_toml(result, typed, within).encode(), streams=True)
     if command.as_json:
         print_json(_as_json(result))
     else:
         click.echo("\n".join(_summary(result, command.output)))
-    return INTERRUPTED if stopped else DONE
 
 
 class _Progress:
@@ -179,7 +179,7 @@ def _as_json(result: TuningResult) -> dict[str, Any]:
     """Return all of the result, and the parameters, rounds and value that it suggests."""
     value = result.best.value if result.best else result.start
     chosen = {"params": result.params, "rounds": result.best_rounds, "value": value}
-    record: dict[str, Any] = jsonable(asdict(result) | chosen, other=_plain)
+    record: dict[str, Any] = jsonable(asdict(result) | chosen, other=_name_of)
     return record
 
 
@@ -219,31 +219,19 @@ def _as_toml(result: TuningResult, options: FitOptions, others: Mapping[str, Any
         f"# boostrank tune: {result.metric} {value:.6f} on {result.queries:,} queries,"
         f" {result.start:.6f} with the parameters as given"
     ]
-    lines += [f"{name} = {_toml(value)}" for name, value in keys.items()]
-    for table, content in tables.items():
-        if content:
-            lines += [
-                "",
-                f"[{table}]",
-                *(f"{name} = {_toml(value)}" for name, value in content.items()),
-            ]
+    for table, content in {"": keys, **tables}.items():
+        if table and content:
+            lines += ["", f"[{table}]"]
+        # TOML writes strings, numbers, booleans and lists like JSON.
+        for name, value in content.items():
+            text = json.dumps(value, ensure_ascii=False, default=_name_of)
+            lines.append(f"{name} = {text}")
     return "\n".join(lines) + "\n"
 
 
 _NOT_WRITTEN = ("settings", "params", "threads", "rounds", "early_stopping")
 
 
-def _plain(value: Any) -> Any:
-    """Return numbers, text and lists unchanged, and the name of any other object."""
-    return (
-        value
-        if isinstance(value, int | float | bool | str | list | tuple)
-        else str(getattr(value, "name", value))
-    )
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    # TOML writes strings, numbers and booleans like JSON.
-    return json.dumps(_plain(value), ensure_ascii=False)
+def _name_of(value: Any) -> str:
+    """Return the name of an object, such as a metric, that JSON does not have."""
+    return str(getattr(value, "name", value))

@@ -2,7 +2,7 @@
 
 A gain is a name, a table, or an expression over columns, such as `0.7*label + 0.3*log1p(margin)`.
 Expressions are parsed by Python's parser, but are not evaluated as code. The syntax tree is
-converted to nested NumPy operations. Missing values propagate through every operation, including
+computed by NumPy operations. Missing values propagate through every operation, including
 comparisons. Only `isnan` detects them.
 """
 
@@ -11,17 +11,18 @@ from __future__ import annotations
 import ast
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from boostrank.core.errors import ParameterError, RowError, did_you_mean
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, first_true
+from boostrank.core.types import BoolArray, Float64Array, first_true
 
 LABEL = "label"
 """Name of the label in an expression, regardless of its column name."""
@@ -29,29 +30,21 @@ MOST_CHARACTERS = 2000
 _MOST_NESTED = 100
 
 Operation = Callable[..., Any]
-Value = Callable[[Mapping[str, Float64Array]], Any]
-"""Function that computes an expression, or a part of one, from the columns."""
-
-
-def _propagate_missing(operation: Operation) -> Operation:
-    """Propagate NaN, which NumPy does not do in comparisons, NaN ** 0 and 1 ** NaN."""
-    return lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, operation(a, b))
-
 
 _OPERATORS: dict[type[ast.AST], Operation] = {
     ast.Add: np.add,
     ast.Sub: np.subtract,
     ast.Mult: np.multiply,
     ast.Div: np.divide,
-    ast.Pow: _propagate_missing(np.power),
+    ast.Pow: np.power,
     ast.UAdd: np.positive,
     ast.USub: np.negative,
-    ast.Lt: _propagate_missing(np.less),
-    ast.LtE: _propagate_missing(np.less_equal),
-    ast.Gt: _propagate_missing(np.greater),
-    ast.GtE: _propagate_missing(np.greater_equal),
-    ast.Eq: _propagate_missing(np.equal),
-    ast.NotEq: _propagate_missing(np.not_equal),
+    ast.Lt: np.less,
+    ast.LtE: np.less_equal,
+    ast.Gt: np.greater,
+    ast.GtE: np.greater_equal,
+    ast.Eq: np.equal,
+    ast.NotEq: np.not_equal,
 }
 FUNCTIONS: dict[str, tuple[Operation, int, int]] = {
     "abs": (np.abs, 1, 1),
@@ -80,51 +73,44 @@ _WORD = re.compile(
 _STRANGE = re.compile(rb"[^\d.eE+\-*/()<>=!, _]")
 
 
-@dataclass(frozen=True, eq=False)
 class GainExpression:
-    """A gain that is an expression over columns, whose names are in order of appearance."""
+    """A gain that is an expression over columns.
 
-    text: str
-    columns: tuple[str, ...]
-    _value: Value
+    Attributes:
+        text: the expression.
+        columns: names of the columns, in order of appearance.
+    """
 
-    @classmethod
-    def parse(cls, text: str) -> GainExpression:
+    def __init__(self, text: str) -> None:
         """Parse an expression, or raise `ParameterError` with the position of the part that is not
         allowed.
         """
-        text = text.strip()
-        if len(text) > MOST_CHARACTERS:
+        self.text = text.strip()
+        if len(self.text) > MOST_CHARACTERS:
             raise ParameterError(
-                f"gain: the expression has {len(text):,} characters, more than {MOST_CHARACTERS:,}"
+                f"gain: the expression has {len(self.text):,} characters, more than"
+                f" {MOST_CHARACTERS:,}"
             )
-        reader = _Reader(text)
-        value = reader.value(reader.tree())
-        if not reader.columns:
+        self._bytes = self.text.encode(errors="replace")
+        self._tree = self._parse()
+        # Compute the gains of no rows, which checks every part and looks up every column.
+        no_rows: dict[str, Float64Array] = defaultdict(lambda: np.zeros(0))
+        self._compute(self._tree, no_rows)
+        self.columns = tuple(no_rows)
+        if not self.columns:
             raise ParameterError(
-                f"gain {text!r} names no column: it would be the same for every document"
+                f"gain {self.text!r} names no column: it would be the same for every document"
             )
-        return cls(text, tuple(reader.columns), value)
 
-    def evaluate(self, columns: Mapping[str, npt.ArrayLike]) -> Float64Array:
+    def evaluate(self, columns: Mapping[str, ArrayLike]) -> Float64Array:
         """Compute the gains, float64[n], from columns, float[n]. Overflow and division by zero give
         infinity or NaN.
         """
         arrays = {name: np.asarray(columns[name], np.float64) for name in self.columns}
-        with np.errstate(all="ignore"):
-            gains = self._value(arrays)
-        size = np.broadcast_shapes(*(values.shape for values in arrays.values()))
-        return np.array(np.broadcast_to(gains, size)) + 0.0  # -0 becomes 0
+        gains: Float64Array = self._compute(self._tree, arrays) + 0.0  # -0 becomes 0
+        return gains
 
-
-class _Reader:
-    """Translator from an expression to nested functions."""
-
-    def __init__(self, text: str) -> None:
-        self._text, self._bytes = text, text.encode(errors="replace")
-        self.columns: dict[str, None] = {}
-
-    def tree(self) -> ast.expr:
+    def _parse(self) -> ast.expr:
         spaced = re.sub(rb"\s", b" ", self._bytes)
         plain = _WORD.sub(lambda word: word[1] or b"_" * len(word[0]), spaced)
         strange = _STRANGE.search(plain)
@@ -138,46 +124,47 @@ class _Reader:
         except (MemoryError, RecursionError, ValueError):
             self._refuse("nested too deep", 0)
 
-    def value(self, node: ast.expr, depth: int = 0) -> Value:
+    @np.errstate(all="ignore")
+    def _compute(self, node: ast.expr, columns: Mapping[str, Float64Array], depth: int = 0) -> Any:
+        """Compute a part of the expression."""
         source = self._bytes[node.col_offset : node.end_col_offset].decode()
         if depth > _MOST_NESTED:
             self._refuse("nested too deep", node.col_offset)
         operation, operands = None, list[ast.expr]()
         match node:
             case ast.Constant(value=int() | float()):
-                number = np.float64(source)
-                return lambda columns: number
+                return np.float64(source)
             case ast.Name():
-                name = source.strip("`")
-                self.columns[name] = None
-                return lambda columns: columns[name]
+                return columns[source.strip("`")]
             case ast.BinOp(left, op, right) | ast.Compare(left, [op], [right]):
                 operation, operands = _OPERATORS.get(type(op)), [left, right]
             case ast.UnaryOp(op, operand):
                 operation, operands = _OPERATORS.get(type(op)), [operand]
-            case ast.Call(ast.Name() as function, operands, []):
-                operation = self._function(function, len(operands))
+            case ast.Call(ast.Name(), operands, []):
+                operation = self._find_function(source, node.col_offset, len(operands))
         if operation is None:
             self._refuse(f"{source!r} is not allowed", node.col_offset)
-        values = [self.value(part, depth + 1) for part in operands]
-        return lambda columns: np.asarray(
-            operation(*[value(columns) for value in values]), np.float64
-        )
+        values = [self._compute(part, columns, depth + 1) for part in operands]
+        result = operation(*values)
+        if isinstance(node, ast.BinOp | ast.Compare):
+            # NumPy does not propagate NaN in comparisons, NaN ** 0 and 1 ** NaN.
+            result = np.where(np.isnan(values[0]) | np.isnan(values[1]), np.nan, result)
+        return np.asarray(result, np.float64)
 
-    def _function(self, node: ast.Name, count: int) -> Operation:
-        name = self._bytes[node.col_offset : node.end_col_offset].decode()
+    def _find_function(self, source: str, at: int, count: int) -> Operation:
+        name = source.partition("(")[0].strip()
         if name not in FUNCTIONS:
             hint = did_you_mean(name, FUNCTIONS, list_all=False)
-            self._refuse(f"there is no function {name!r}.{hint}".rstrip("."), node.col_offset)
+            self._refuse(f"there is no function {name!r}.{hint}".rstrip("."), at)
         operation, fewest, most = FUNCTIONS[name]
         if not fewest <= count <= most:
             upto = "" if most == fewest else f" to {most}"
-            self._refuse(f"{name} takes {fewest}{upto} arguments, not {count}", node.col_offset)
+            self._refuse(f"{name} takes {fewest}{upto} arguments, not {count}", at)
         return operation
 
     def _refuse(self, words: str, at: int) -> NoReturn:
         character = len(self._bytes[:at].decode(errors="replace")) + 1
-        text = self._text if len(self._text) <= 80 else f"{self._text[:77]}..."
+        text = self.text if len(self.text) <= 80 else f"{self.text[:77]}..."
         raise ParameterError(
             f"gain {text!r}: {words}, at character {character}; an expression has numbers, columns"
             " (`in backquotes` unless a plain name), + - * / **, comparisons and"
@@ -202,7 +189,7 @@ def expression_of(gain: Any) -> GainExpression | None:
     """
     if not isinstance(gain, str) or not gain.strip() or _word_or_table(gain) is not None:
         return None
-    return GainExpression.parse(gain)
+    return GainExpression(gain)
 
 
 def rule_of(gain: Any) -> str | tuple[float, ...]:
@@ -231,8 +218,7 @@ def parse_gain(gain: Any) -> str | tuple[float, ...]:
     """
     rule = _word_or_table(gain)
     if rule is None:
-        word = gain.strip().lower() if isinstance(gain, str) else ""
-        hint = did_you_mean(word, _WORDS, list_all=False) if word.isalpha() else ""
+        hint = did_you_mean(str(gain).lower(), _WORDS, list_all=False)
         raise ParameterError(
             f"gain={gain!r}: use 'exponential', 'linear', or a table such as '0,1,3,7,15'.{hint}"
             " Only train and RankingDataset.with_gain compute an expression over columns"
@@ -244,7 +230,7 @@ def parse_gain(gain: Any) -> str | tuple[float, ...]:
     return rule
 
 
-def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float64Array:
+def gains_from_labels(labels: ArrayLike, gain: Any = "exponential") -> Float64Array:
     """Compute the gain of each document, float64[N], which is finite and >= 0; see `parse_gain`.
 
     Raises:
@@ -252,7 +238,7 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
     """
     rule, y = parse_gain(gain), np.asarray(labels, dtype=np.float64)
 
-    def refuse(bad: npt.NDArray[np.bool_], reason: str) -> None:
+    def refuse(bad: BoolArray, reason: str) -> None:
         row = first_true(bad)
         if row is not None:
             raise RowError(row, f"label {y[row]:g} {reason}")
@@ -284,7 +270,7 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
     return np.asarray(table[index], dtype=np.float64)
 
 
-def label_map_from_zero(labels: npt.ArrayLike) -> str:
+def label_map_from_zero(labels: ArrayLike) -> str:
     """Return a label map, as text, that shifts the lowest label to 0, or "" if there are more than
     32 labels.
 
@@ -298,7 +284,7 @@ def label_map_from_zero(labels: npt.ArrayLike) -> str:
     return ",".join(f"{old:g}={old - grades[0]:g}" for old in grades)
 
 
-def weighted_gains(labels: npt.ArrayLike, gain: Gain, queries: QueryIndex) -> Float64Array:
+def weighted_gains(labels: ArrayLike, gain: Gain, queries: QueryIndex) -> Float64Array:
     """Return `gains_from_labels` times the document weights, if any, float64[N]. Overflow raises
     `DataError`.
     """
@@ -438,8 +424,9 @@ class Conventions:
             name = "default" if conventions is None else str(conventions).strip().lower()
             rules = PRESETS.get(name)
             if rules is None:
-                hint = did_you_mean(name, PRESETS)
-                raise ParameterError(f"unknown metric conventions {conventions!r}.{hint}")
+                raise ParameterError(
+                    f"unknown metric conventions {conventions!r}.{did_you_mean(name, PRESETS)}"
+                )
         resolved: Conventions = rules if gain is None else replace(rules, gain=rule_of(gain))
         return resolved
 

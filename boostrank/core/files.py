@@ -8,7 +8,6 @@ run, and distinguishes the files of a running process from those left by a kille
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import glob
 import hashlib
@@ -20,7 +19,7 @@ import socket
 import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from os import PathLike
 from pathlib import Path
@@ -116,7 +115,7 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
         descriptor = _locked(lock_file)
     except BlockingIOError:
         writer = "another run"
-        with contextlib.suppress(OSError, ValueError), open(lock_file, "rb") as file:
+        with suppress(OSError, ValueError), open(lock_file, "rb") as file:
             pid, host = file.read(300).decode().split()
             writer = f"process {int(pid)}" + ("" if host == socket.gethostname() else f" on {host}")
         raise InputError(
@@ -132,12 +131,12 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
         yield
         return
     try:
-        with contextlib.suppress(OSError):  # on a full disk the lock holds without the process id
+        with suppress(OSError):  # on a full disk the lock holds without the process id
             os.ftruncate(descriptor, 0)
             os.write(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode())
         yield
     finally:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             # Still locked: a process that opened it earlier sees that it is gone and retries.
             os.unlink(lock_file)
         os.close(descriptor)
@@ -159,7 +158,7 @@ def _locked(lock_file: str) -> int | None:
         unused = os.fstat(descriptor).st_size == 0
         os.close(descriptor)
         if locked is None:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 if unused:
                     os.unlink(lock_file)
             return None
@@ -270,11 +269,7 @@ def replacing(path: AnyPath, *, streams: bool = False) -> Iterator[int]:
         try:
             # The duplicate keeps the lock after the descriptor is closed. Windows has no locks and
             # cannot rename open files.
-            with (
-                contextlib.nullcontext()
-                if os.name == "nt"
-                else open(os.dup(descriptor), "wb", buffering=0)
-            ):
+            with nullcontext() if os.name == "nt" else open(os.dup(descriptor), "wb", buffering=0):
                 try:
                     yield descriptor
                     if mode is not None:
@@ -284,7 +279,7 @@ def replacing(path: AnyPath, *, streams: bool = False) -> Iterator[int]:
                     os.close(descriptor)
                 os.replace(temporary, target)
         except BaseException:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 os.unlink(temporary)
             raise
     with _failing_as_training_error(
@@ -366,7 +361,7 @@ def remove_leftovers(path: AnyPath) -> None:
     for part in glob.glob(
         os.path.join(glob.escape(folder), f".{glob.escape(_stem(name))}.{'[0-9a-f]' * 12}.tmp")
     ):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             remove_if_dead(part)
 
 

@@ -8,7 +8,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -52,17 +52,14 @@ def _checked(threads: int, name: str) -> int:
     return int(threads)
 
 
-def openmp_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+def openmp_environment() -> dict[str, str]:
     """Return the environment variables to set before OpenMP is loaded. Variables set by the user
     are kept.
     """
-    variables = os.environ if environment is None else environment
     settings: dict[str, str] = {}
-    if not any(
-        name in variables for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
-    ):
+    if not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}:
         settings["OMP_WAIT_POLICY"] = _WAIT_POLICY
-    if "OMP_NUM_THREADS" not in variables:
+    if "OMP_NUM_THREADS" not in os.environ:
         # Some builds of OpenMP count all cores of the machine; none respects the quota.
         settings["OMP_NUM_THREADS"] = str(_allowed_cores())
     return settings

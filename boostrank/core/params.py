@@ -83,7 +83,6 @@ class Param:
             return " | ".join(self.choices)
         if self.kind == "switch":
             return "true | false"
-        words = " | ".join(word for word, _ in self.levels)
         if self.low is not None and self.high is not None:
             bounds = f"{self.low:g} to {self.high:g}"
         elif self.low is not None:
@@ -92,7 +91,7 @@ class Param:
             bounds = f"<= {self.high:g}"
         else:
             bounds = "any"
-        return f"{words} | {bounds}" if words else bounds
+        return " | ".join([*dict(self.levels), bounds])
 
     def parse(self, value: Any) -> Value:
         """Convert a value to the parameter's type.
@@ -101,16 +100,13 @@ class Param:
             ParameterError: if the value has another type or is out of range. The message gives the
                 allowed range.
         """
-        if self.kind in ("switch", "choice"):
-            words: Mapping[str, Value] = dict(zip(self.choices, self.choices, strict=True))
-            if self.kind == "switch":
-                words = _SWITCH
-            word = str(value).strip().lower()
-            if word not in words:
-                raise ParameterError(f"{self.name}={value!r} is not one of {self.range}")
+        words: dict[str, Value] = {choice: choice for choice in self.choices}
+        words |= _SWITCH if self.kind == "switch" else dict(self.levels)
+        word = str(value).strip().lower()
+        if word in words:
             return words[word]
-        if isinstance(value, str) and (word := value.strip().lower()) in dict(self.levels):
-            return dict(self.levels)[word]
+        if self.kind in ("switch", "choice"):
+            raise ParameterError(f"{self.name}={value!r} is not one of {self.range}")
         try:
             if isinstance(value, bool):
                 raise ValueError
@@ -151,8 +147,13 @@ def check_keywords(kind: type[Any], keywords: Iterable[str]) -> None:
             raise ParameterError(f"{kind.__name__} takes no {keyword}=.{hint}")
 
 
-def find_param(name: str, params: Iterable[Param]) -> Param | None:
-    """Return the parameter with this name or alias, ignoring dashes, underscores and case."""
+T = TypeVar("T", bound=Any)
+
+
+def find_param(name: str, params: Iterable[T]) -> T | None:
+    """Return the parameter (or another declaration) with this name or alias, ignoring dashes,
+    underscores and case.
+    """
     plain = plain_name(name)
     return next(
         (param for param in params if plain in map(plain_name, (param.name, *param.aliases))), None
@@ -183,9 +184,6 @@ def resolve_params(
 def plain_name(name: str) -> str:
     """Normalise a name for comparisons to lower case without dashes, underscores or blanks."""
     return name.lower().replace("-", "").replace("_", "").replace(" ", "")
-
-
-T = TypeVar("T", bound=Any)
 
 
 class Registry(Generic[T]):
@@ -242,12 +240,11 @@ class Registry(Generic[T]):
         """Return the member with this name or alias, or raise `ParameterError` with the closest
         name and all names.
         """
-        plain = plain_name(name)
-        for spec in self:
-            if plain in map(plain_name, (spec.name, *spec.aliases)):
-                return spec
+        spec = find_param(name, self)
+        if spec is not None:
+            return spec
         for words, members in self._instead.items():
-            if plain in map(plain_name, words.split()):
+            if plain_name(name) in map(plain_name, words.split()):
                 raise ParameterError(
                     f"unknown {self._what} {name!r}. Use one of {', '.join(members)}"
                 )

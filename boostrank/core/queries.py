@@ -14,11 +14,11 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from boostrank.core.errors import DataError, FileFormatError, RowError
 from boostrank.core.text import UNFIT_WORDS, first_unfit
-from boostrank.core.types import Float64Array, Int64Array, first_true, pandas_index
+from boostrank.core.types import Array, Float64Array, Int64Array, first_true, pandas_index
 
 # Day, hours and minutes, seconds, their fraction, and zone of a time.
 _TIME = re.compile(r"(\d{4,}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?(?:(\.\d*?)0*)?(Z|[+-]\d\d:?\d\d)?")
@@ -54,12 +54,12 @@ class QueryIndex:
     """
 
     ptr: Int64Array
-    qid: npt.NDArray[Any]
+    qid: Array
     weights: Float64Array | None = None
     k: Int64Array | None = None
     document_weights: Float64Array | None = None
     places: Places | None = field(default=None, repr=False)
-    words: npt.NDArray[Any] | None = field(default=None, repr=False)
+    words: Array | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         put = partial(object.__setattr__, self)
@@ -117,7 +117,7 @@ class QueryIndex:
 
     @classmethod
     def from_sizes(
-        cls, sizes: Sequence[int] | npt.NDArray[Any], *, weights: npt.ArrayLike | None = None
+        cls, sizes: Sequence[int] | Array, *, weights: ArrayLike | None = None
     ) -> QueryIndex:
         """Create an index from group sizes in row order, as in LightGBM. Query ids are numbers from
         0.
@@ -152,12 +152,10 @@ class QueryIndex:
         if sum(counts.tolist()) > np.iinfo(np.int64).max:
             raise DataError(f"the group sizes add up to {sum(counts.tolist())}, which overflows")
         ptr = np.append(0, np.cumsum(counts))
-        if weights is not None:
-            weights = np.asarray(weights)
-        return cls(ptr, np.arange(counts.size, dtype=np.int64), weights)
+        return cls(ptr, np.arange(counts.size, dtype=np.int64), weights)  # type: ignore[arg-type]
 
     @classmethod
-    def from_ids(cls, ids: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> QueryIndex:
+    def from_ids(cls, ids: ArrayLike, *, weights: ArrayLike | None = None) -> QueryIndex:
         """Create an index from one query id per row. Each query's rows must be contiguous.
 
         Raises:
@@ -196,12 +194,10 @@ class QueryIndex:
                     f"the query id {firsts[unfit]!r} of row {starts[unfit]} (0-based) contains"
                     f" {UNFIT_WORDS}: rename the query"
                 )
-        if weights is not None:
-            weights = np.asarray(weights)
-        return cls(ptr, firsts, weights)
+        return cls(ptr, firsts, weights)  # type: ignore[arg-type]
 
     @classmethod
-    def of(cls, ids_or_sizes: QueryIndex | npt.ArrayLike, documents: int) -> QueryIndex:
+    def of(cls, ids_or_sizes: QueryIndex | ArrayLike, documents: int) -> QueryIndex:
         """Create an index from query ids (one per row) or group sizes, which are distinguished by
         their number.
 
@@ -251,7 +247,7 @@ class QueryIndex:
         """Query weights, float64[Q], which are 1 if no weights were given."""
         return np.ones(len(self)) if self.weights is None else self.weights
 
-    def row_ids(self) -> npt.NDArray[Any]:
+    def row_ids(self) -> Array:
         """Return the query id of every row."""
         return np.repeat(self.qid, self.sizes)
 
@@ -288,7 +284,7 @@ class QueryIndex:
         except RowError as error:
             raise self.row_error(error.row, error.reason) from None
 
-    def ranks(self, scores: npt.ArrayLike) -> Int64Array:
+    def ranks(self, scores: ArrayLike) -> Int64Array:
         """Rank the documents in each query, int64[N], where 1 is best and ties keep the row
         order.
         """
@@ -315,9 +311,9 @@ class QueryIndex:
         """
         marks = np.arange(documents, self.n_documents, documents)
         cuts = np.unique(np.concatenate([[0], np.searchsorted(self.ptr, marks), [len(self)]]))
-        return [(int(a), int(b)) for a, b in pairwise(cuts)]
+        return list(pairwise(cuts.tolist()))
 
-    def take(self, queries: npt.ArrayLike) -> tuple[QueryIndex, Int64Array]:
+    def take(self, queries: ArrayLike) -> tuple[QueryIndex, Int64Array]:
         """Select whole queries in the given order, and return their index and their row numbers in
         this one, int64.
         """
@@ -366,7 +362,7 @@ def _to_int64(values: Any) -> Int64Array | None:
         return None
 
 
-def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
+def checked_ids(ids: ArrayLike) -> Array:
     """Return the query ids of rows, [N], as int64 (uint64 if large) or text, or raise `DataError`
     for other ids.
     """
@@ -416,7 +412,7 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     return whole
 
 
-def ids_of_rows(ids: npt.ArrayLike, rows: int) -> npt.NDArray[Any]:
+def ids_of_rows(ids: ArrayLike, rows: int) -> Array:
     """Return `checked_ids`, and raise `DataError` unless there is one id per row."""
     checked = checked_ids(ids)
     if checked.size != rows:
@@ -427,7 +423,7 @@ def ids_of_rows(ids: npt.ArrayLike, rows: int) -> npt.NDArray[Any]:
     return checked
 
 
-def _ids_of_objects(objects: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _ids_of_objects(objects: Array) -> Array:
     """Return ids that are Python objects as text or int64, or unchanged if int64 is too small."""
     if set(map(type, objects)) == {str}:
         return objects
@@ -487,12 +483,12 @@ def time_text(word: str) -> str:
     return f"{parts[1]} {clock}" + re.sub("(...)(..)", r"\1:\2", zone)
 
 
-def as_text(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def as_text(ids: Array) -> Array:
     """Return ids of any type as texts, object[n]."""
     return np.fromiter(map(str, ids), object, ids.size)
 
 
-def query_numbers(ids: npt.NDArray[Any]) -> Int64Array:
+def query_numbers(ids: Array) -> Int64Array:
     """Number the queries of rows, int64[N], from 0 in order of first appearance."""
     if ids.dtype.kind == "O":
         seen: dict[Any, int] = {}

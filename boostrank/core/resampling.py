@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from boostrank.core.errors import DataError
@@ -104,10 +104,10 @@ class PairedDifference:
 
 
 def paired_difference(
-    a: npt.ArrayLike,
-    b: npt.ArrayLike,
+    a: ArrayLike,
+    b: ArrayLike,
     *,
-    weights: npt.ArrayLike | None = None,
+    weights: ArrayLike | None = None,
     resamples: int = PAIRED_RESAMPLES,
     seed: int = 0,
 ) -> PairedDifference:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import Any
 
 from boostrank.core.errors import ParameterError
@@ -106,7 +105,6 @@ def size_words(size: float) -> str:
 
 
 _ROWS = 20
-_CHARACTERS = 200
 
 
 def aligned(rows: Sequence[Sequence[str]], numeric: Sequence[bool] = ()) -> list[str]:
@@ -123,16 +121,23 @@ def aligned(rows: Sequence[Sequence[str]], numeric: Sequence[bool] = ()) -> list
     return lines
 
 
-def _html_row(cells: Sequence[Any], tag: str) -> str:
-    """Return a row of an HTML table, with text that is escaped and truncated."""
-    texts = [escape(f"{cell!s:.{_CHARACTERS}}") for cell in cells]
-    inner = "".join(f"<{tag} style='text-align:left'>{text}</{tag}>" for text in texts)
-    return f"<tr>{inner}</tr>"
+_TABLE = """<div><p><b>{{ title }}</b></p><table>
+{%- for tag, row in rows -%}
+<tr>
+{%- for cell in row -%}
+<{{ tag }} style='text-align:left'>{{ (cell | string)[:200] }}</{{ tag }}>
+{%- endfor -%}
+</tr>
+{%- endfor -%}
+</table>{% if more > 0 %}<p>and {{ "{:,}".format(more) }} more</p>{% endif %}</div>"""
 
 
 def small_table(title: str, rows: Sequence[Sequence[Any]], columns: Sequence[str] = ()) -> str:
-    """Render up to twenty rows as an HTML table. Text is escaped."""
-    head = _html_row(columns, "th") if columns else ""
-    body = "".join(_html_row(row, "td") for row in rows[:_ROWS])
-    more = f"<p>and {len(rows) - _ROWS:,} more</p>" if len(rows) > _ROWS else ""
-    return f"<div><p><b>{escape(title)}</b></p><table>{head}{body}</table>{more}</div>"
+    """Render up to twenty rows as an HTML table. Text is escaped and truncated."""
+    from jinja2 import Template
+
+    tagged = [("th", columns)] if columns else []
+    tagged += [("td", row) for row in rows[:_ROWS]]
+    template = Template(_TABLE, autoescape=True)
+    table: str = template.render(title=title, rows=tagged, more=len(rows) - _ROWS)
+    return table

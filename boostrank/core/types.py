@@ -49,7 +49,7 @@ class Schedule(Protocol):
 
     @property
     def needs_total(self) -> bool:
-        """Whether `over` must be called before the schedule can be evaluated."""
+        """Whether `scale_to` must be called before the schedule can be evaluated."""
         ...
 
 
@@ -75,7 +75,7 @@ def as_numbers(values: Any, what: str) -> Float64Array:
         raise DataError(f"{what} must be numbers: {error}") from None
 
 
-def with_nan(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def with_nan(values: Array) -> Array:
     """Return an array with NaN for pandas' NA and NaT, which only arrays of objects contain."""
     if values.dtype.kind != "O":
         return values
@@ -123,7 +123,7 @@ def check_in_step(**columns: Any) -> None:
             )
 
 
-def check_real(values: npt.NDArray[Any], what: str) -> None:
+def check_real(values: Array, what: str) -> None:
     """Raise `DataError` for times and complex numbers, which NumPy would silently cast to real
     numbers.
     """
@@ -135,7 +135,7 @@ def check_real(values: npt.NDArray[Any], what: str) -> None:
         raise DataError(f"{what} of type {kind} are not real numbers; convert them first")
 
 
-def masked_as_missing(values: Any) -> npt.NDArray[Any]:
+def masked_as_missing(values: Any) -> Array:
     """Convert a masked array to a plain one, with NaN for masked values."""
     if not np.ma.isMaskedArray(values):
         return np.asarray(values)
@@ -146,7 +146,7 @@ def masked_as_missing(values: Any) -> npt.NDArray[Any]:
     return np.asarray(values.filled(np.nan))
 
 
-def first_true(mask: npt.NDArray[np.bool_]) -> int | None:
+def first_true(mask: BoolArray) -> int | None:
     """Return the position of the first true entry of a mask, bool[N], or None if there is none."""
     rows = np.flatnonzero(mask)
     return int(rows[0]) if rows.size else None

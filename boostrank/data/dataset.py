@@ -330,7 +330,7 @@ class RankingDataset:
             return data
         # Read the columns of the gain that are no features.
         gain_columns = {}
-        others = {*GainExpression.parse(gain).columns} - {LABEL, *data.feature_names}
+        others = {*GainExpression(gain).columns} - {LABEL, *data.feature_names}
         for name in sorted(others & {*frames.names_of(table)}):
             try:
                 values = as_numbers(frames.values_of(table, name), "values")
@@ -516,7 +516,7 @@ class RankingDataset:
             DataError: a column does not exist, or the value in a row is negative or not finite.
         """
         # Refuse a second gain, except the same.
-        expression = GainExpression.parse(gain)
+        expression = GainExpression(gain)
         if self.gain == expression.text:
             return self
         if self.gain is not None:

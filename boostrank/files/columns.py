@@ -156,7 +156,7 @@ def _choose(
     # Read the columns of the gain that are not features, too.
     others = []
     if options.gain is not None and not options.rows_alone:
-        expression, qid = GainExpression.parse(options.gain), roles.get("qid")
+        expression, qid = GainExpression(options.gain), roles.get("qid")
         others = [name for name in expression.columns if name != LABEL and name not in order]
         for name in others:
             if name not in header or name == qid:
@@ -221,7 +221,7 @@ def _doubts(
     # Suggest query weights only for a column that is named so.
     is_weight = suspects and "weight" in suspects[0].lower()
     weigh = "--weight {first} reads it as query weights, " if is_weight else ""
-    in_gain = () if options.gain is None else GainExpression.parse(options.gain).columns
+    in_gain = () if options.gain is None else GainExpression(options.gain).columns
     # Warn of each group of columns with the option that ends the doubt.
     left_out = "{names} {are} left out as "
     in_features = [name for name in in_gain if name in names and name != LABEL]

@@ -11,14 +11,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from boostrank.core.conventions import above_least, gains_from_labels, weighted_gains
 from boostrank.core.errors import DataError, NothingToLearn, TrainingError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.params import find_param
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, Schedule
+from boostrank.core.types import Array, Float64Array, Schedule
 from boostrank.kernels.driver import (
     AllReduce,
     Buffers,
@@ -47,8 +47,8 @@ class Gradient:
         losses: float64[Q], multiplied by the query weights, whose mean is 1.
     """
 
-    grad: npt.NDArray[Any]
-    hess: npt.NDArray[Any]
+    grad: Array
+    hess: Array
     losses: Float64Array
     stats: PassStats
 
@@ -97,7 +97,7 @@ class BoundObjective:
         self._part_buffers = [self._buffers] if len(self._parts) == 1 else self._exact_buffers
         self._threads = resolve_threads(objective.threads)
 
-    def gradient(self, scores: npt.ArrayLike, round: int, *, loss: bool = True) -> Gradient:
+    def gradient(self, scores: ArrayLike, round: int, *, loss: bool = True) -> Gradient:
         """Compute the gradient and hessian of the loss in one round.
 
         Rounds are counted from 0, and those of a continued model are included. Without `loss`, a
@@ -121,8 +121,7 @@ class BoundObjective:
         stats = finish(
             self._parts[0].ptr, self._buffers, unit_hessian=unit, all_reduce=self._all_reduce
         )
-        if stats.broken_query >= 0:
-            raise TrainingError(self._describe_broken(stats.broken_query, s, round))
+        self._check_finite(stats.broken_query, self.objective, s, round)
         if round == 0 and stats.dead_queries == self.total_queries:
             self.check_gains()
             raise NothingToLearn(
@@ -131,7 +130,7 @@ class BoundObjective:
             )
         return Gradient(self._buffers.grad, self._buffers.hess, self._buffers.loss, stats)
 
-    def evaluate(self, scores: npt.ArrayLike, round: int) -> Gradient:
+    def evaluate(self, scores: ArrayLike, round: int) -> Gradient:
         """Compute loss, gradient and curvature in float64 and unscaled, even if all gradients are
         0.
         """
@@ -147,7 +146,7 @@ class BoundObjective:
             PassStats(value, int(np.count_nonzero(dead)), broken_query=-1, floored=0, scale=1.0),
         )
 
-    def mean_loss(self, scores: npt.ArrayLike, round: int) -> float:
+    def mean_loss(self, scores: ArrayLike, round: int) -> float:
         """Return the mean loss over the queries of all processes, weighted by query.
 
         The loss of a mixture is that of its parts by their shares, without the balance, which
@@ -178,7 +177,7 @@ class BoundObjective:
         return [Buffers.allocate(documents, queries, np.float64) for _ in self._parts]
 
     def _run(
-        self, scores: npt.ArrayLike, round: int, out: Sequence[Buffers], loss: bool
+        self, scores: ArrayLike, round: int, out: Sequence[Buffers], loss: bool
     ) -> Float64Array:
         """Run the kernel of every part, and return the scores in the form that the kernels take."""
         s = np.require(
@@ -190,31 +189,28 @@ class BoundObjective:
             )
         for part, buffers in zip(self._parts, out, strict=True):
             part.run(s, self._weights, round, buffers, self._threads, loss)
-            if buffers.broken_query >= 0:
-                raise TrainingError(self._describe_broken(buffers.broken_query, s, round, part))
+            self._check_finite(buffers.broken_query, part.objective, s, round)
         return s
 
     def _factors(self, round: int, parts: Sequence[Buffers]) -> tuple[float, ...]:
-        """Return the factor of each part of a mixture in this round."""
-        if len(parts) == 1:
-            return (1.0,)
+        """Return the factor of each part in this round."""
         *magnitudes, documents = self._all_reduce(
             np.array([*(b.magnitude.sum() for b in parts), self.queries.n_documents])
         )
         means = [float(magnitude) / max(documents, 1) for magnitude in magnitudes]
         return tuple(self.objective.factors(round, means))
 
-    def _describe_broken(
-        self, q: int, scores: Float64Array, round: int, part: _Part | None = None
-    ) -> str:
+    def _check_finite(self, q: int, objective: Any, scores: Float64Array, round: int) -> None:
+        """Raise `TrainingError` if a query, q >= 0, has results that are not finite."""
+        if q < 0:
+            return
         in_query = scores[self.queries.ptr[q] : self.queries.ptr[q + 1]]
         cause = "the gradient or hessian is not finite, or the hessian is negative"
         bad = in_query.size - np.count_nonzero(np.isfinite(in_query))
         if bad:
             cause = f"{bad} of its {in_query.size} scores are not finite; lower the learning rate"
-        name = self.objective.name if part is None else part.objective.name
-        return (
-            f"objective {name!r}, round {round}, query {self.queries.qid[q]}"
+        raise TrainingError(
+            f"objective {objective.name!r}, round {round}, query {self.queries.qid[q]}"
             f" ({in_query.size} documents, scores {in_query.min():g} to {in_query.max():g}):"
             f" {cause}"
         )
@@ -251,23 +247,24 @@ class _Part:
         self.objective = objective
         # Compiled code takes no read-only arrays.
         self.ptr = np.require(queries.ptr, np.int64, ["C", "W"])
-        if queries.document_weights is not None and spec.document_weights is None:
+        document_weights = queries.document_weights
+        if document_weights is not None and spec.document_weights is None:
             raise DataError(
                 f"objective {spec.name!r} does not support document weights: remove them, use one"
                 " weight per query, or use another objective, such as lambdarank"
             )
         targets = labels
-        if spec.document_weights == GAIN_WEIGHTS and queries.document_weights is not None:
+        if spec.document_weights == GAIN_WEIGHTS and document_weights is not None:
             self.gains = weighted_gains(labels, objective.gain, queries)
-            targets = labels * queries.document_weights
+            targets = labels * document_weights
         else:
             with queries.naming_rows():
                 self.gains = gains_from_labels(labels, objective.gain)
         if objective.options[GAIN_BASE.name] == "least":
             self.gains = above_least(self.gains, queries)
         constants = {k: v for k, v in objective.params.items() if not isinstance(v, Schedule)}
-        if spec.document_weights == LOSS_WEIGHTS and queries.document_weights is not None:
-            constants[DOCUMENT_WEIGHTS] = queries.document_weights
+        if spec.document_weights == LOSS_WEIGHTS and document_weights is not None:
+            constants[DOCUMENT_WEIGHTS] = document_weights
         self.cutoff_index, self._cutoffs = -1, queries.k
         cutoff = find_param(K.name, spec.params)
         if cutoff is not None and self._cutoffs is not None:
@@ -286,13 +283,13 @@ class _Part:
         loss: bool,
     ) -> None:
         """Write the gradient, the hessian and, if requested, the loss, neither mixed nor scaled."""
-        spec = self.objective.spec
+        spec, values = self.objective.spec, self.objective.values(round)
         run_kernel(
             spec.kernel,
             QueryData(scores, self.gains, self.ptr, weights, self._doc_const, self._query_const),
-            spec.encode(self.objective.values(round), round, loss),
+            spec.encode(values, round, loss),
             out,
-            composition=Composition.at_round(self.objective.option_values(round), round),
+            composition=Composition.at_round(values, round),
             slot=self.cutoff_index,
             slot_values=self._cutoffs,
             ordered=spec.ordered,

@@ -14,17 +14,20 @@ import sys
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from itertools import islice
+from traceback import walk_stack
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from boostrank.core.conventions import parse_gain
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.params import Param, plain_name, resolve_params
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float32Array, Schedule
+from boostrank.core.types import Array, Float32Array, Json, ParamValues, Schedule
 from boostrank.data.arrays import queries_given
 from boostrank.kernels.driver import AllReduce, alone
 from boostrank.kernels.objective import LOSS_WEIGHTS, ObjectiveSpec, source_of
@@ -71,18 +74,18 @@ class TrainingObjective(ABC):
     def parts(self) -> tuple[Objective, ...]:
         """The single objectives that this objective consists of."""
 
-    @abstractmethod
     def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]:
         """Return the factor of each part in a round, counted from 0, given each part's mean
-        absolute gradient.
+        absolute gradient: (1.0,) for an objective alone, which is not balanced.
         """
+        return (1.0,)
 
     @abstractmethod
     def settled_round(self, total: int) -> int:
         """Return the first round whose metric early stopping may use."""
 
     @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the objective as plain data, from which `from_dict` recreates it."""
 
     def check_gain_weights(self, what: str, mends: str) -> None:
@@ -97,20 +100,20 @@ class TrainingObjective(ABC):
             )
 
     def scale_to(self, total_rounds: int) -> Self:
-        """Return a copy with this total number of rounds."""
-        copy = type(self).__new__(type(self))
-        copy.__setstate__(self.__getstate__() | {"total_rounds": int(total_rounds)})
-        return copy
+        """Return a copy for a training of `total_rounds` rounds, which all parts take over."""
+        scaled = copy(self)
+        scaled._set_total(int(total_rounds))
+        return scaled
+
+    def _set_total(self, total_rounds: int) -> None:
+        self.total_rounds = total_rounds
 
     def __getstate__(self) -> dict[str, Any]:
         # Copies start without buffers and compiled code: LightGBM deep-copies its parameters.
         return self.__dict__ | {"_binding": None}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
     def bind(
-        self, labels: npt.ArrayLike, queries: QueryIndex, all_reduce: AllReduce = alone
+        self, labels: ArrayLike, queries: QueryIndex, all_reduce: AllReduce = alone
     ) -> BoundObjective:
         """Bind to data: compute constants and allocate buffers; arguments and errors are those of
         `BoundObjective`.
@@ -221,10 +224,6 @@ class Objective(TrainingObjective):
         """The objectives of this one: itself alone, in contrast to a mixture."""
         return (self,)
 
-    def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]:
-        """Return (1.0,): an objective alone is not balanced, whatever its mean |gradient|."""
-        return (1.0,)
-
     def __repr__(self) -> str:
         defaults = {option.name: option.default for option in OPTIONS}
         defaults |= self.spec.default_options
@@ -242,31 +241,26 @@ class Objective(TrainingObjective):
         spec = state["spec"]
         if isinstance(spec, str):
             spec = OBJECTIVES.get(spec)
-        super().__setstate__(state | {"spec": spec})
+        self.__dict__.update(state | {"spec": spec})
 
     def values(self, round: int) -> dict[str, Any]:
-        """Return the values of all parameters in a round (from 0), or raise an error as `value_at`
-        does.
+        """Return the values of all parameters and options in a round (from 0), or raise an error as
+        `value_at` does.
         """
-        return {p.name: value_at(p, self.params[p.name], round, self) for p in self.spec.params}
-
-    def option_values(self, round: int) -> dict[str, Any]:
-        """Return the values of all options in a round (from 0), or raise an error as `value_at`
-        does.
-        """
-        values = self.options | self.params
-        return {o.name: value_at(o, values[o.name], round, self) for o in OPTIONS}
+        values = self.params | self.options
+        declared = (*self.spec.params, *OPTIONS)
+        return {param.name: value_at(param, values[param.name], round, self) for param in declared}
 
     def settled_round(self, total: int) -> int:
         """Return the first of `total` rounds in which early stopping may use the metric."""
         return self.spec.settled(self.params, total)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return name, parameters and options as JSON data, which `from_dict` reads.
 
         Schedules are texts, and an objective of a user's file has the `source` of its kernel.
         """
-        content: dict[str, Any] = {"name": self.name}
+        content: Json = {"name": self.name}
         source = source_of(self.spec)
         if source is not None:
             content["source"] = source
@@ -301,13 +295,12 @@ def objective_constructor(name: str) -> Callable[..., Objective] | None:
     """Return a constructor, such as `ShfSdcg` for `Objective("shf-sdcg")`, or None if the name is
     unknown.
     """
-    spec = next((s for s in OBJECTIVES if plain_name(s.name) == plain_name(name)), None)
+    spec: Any = next((s for s in OBJECTIVES if plain_name(s.name) == plain_name(name)), None)
     if spec is None:
         return None
-    declared = spec
 
     def construct(**options: Any) -> Objective:
-        return Objective(declared, **options)
+        return Objective(spec, **options)
 
     construct.__name__ = construct.__qualname__ = name
     lines = [f"    {p.name} ({p.range}; default {p.default}): {p.help}" for p in spec.params]
@@ -352,12 +345,12 @@ def value_at(param: Param, value: Any, round: int, owner: TrainingObjective) -> 
     return param.parse(value(round))
 
 
-def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
+def plain_values(values: ParamValues) -> Json:
     """Return values as JSON data, with each schedule as its text."""
     return {k: str(v) if isinstance(v, Schedule) else v for k, v in values.items()}
 
 
-def queries_of_native(dataset: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
+def queries_of_native(dataset: Any) -> tuple[Array, QueryIndex]:
     """Return the labels and queries of a LightGBM Dataset or an XGBoost DMatrix, distinguished by
     their methods.
 
@@ -403,25 +396,19 @@ def round_of_caller() -> int | None:
     when it continues a model. The calling booster has the round, and is the `self` of an `update` a
     few frames up the stack.
     """
-    frame = sys._getframe(2)
-    for _ in range(6):
-        if frame is None:
-            return None
+    for frame, _ in islice(walk_stack(sys._getframe(2)), 6):
         if frame.f_code.co_name == "update":
             booster = frame.f_locals.get("self")
             for attribute in ("num_boosted_rounds", "current_iteration"):
                 count: Callable[[], int] | None = getattr(booster, attribute, None)
                 if count is not None:
                     return int(count())
-        frame = frame.f_back  # type: ignore[assignment]
     return None
 
 
 def in_cross_validation() -> bool:
     """Return True if this function is called from `lgb.cv`."""
-    frame = sys._getframe(2)
-    while frame is not None:
-        if frame.f_code.co_name == "cv" and frame.f_globals.get("__name__") == "lightgbm.engine":
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
+    return any(
+        frame.f_code.co_name == "cv" and frame.f_globals.get("__name__") == "lightgbm.engine"
+        for frame, _ in walk_stack(sys._getframe(1))
+    )

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param, find_param, resolve_params
-from boostrank.core.types import Schedule
+from boostrank.core.types import Json, Schedule
 from boostrank.kernels.options import HESSIAN_SCALE, OPTIONS
 from boostrank.objective.description import (
     Objective,
@@ -137,21 +137,15 @@ class Mixture(TrainingObjective):
         turned = next((r for r in range(total) if abs(mix(r) - end) < abs(mix(r) - start)), 0)
         return max(settled, turned)
 
-    def scale_to(self, total_rounds: int) -> Self:
-        """Return a copy for a training of `total_rounds` rounds, which both parts take over too."""
-        copy = super().scale_to(total_rounds)
-        copy._set_total(int(total_rounds))
-        return copy
-
     def _set_total(self, total_rounds: int) -> None:
-        self.total_rounds = total_rounds
+        super()._set_total(total_rounds)
         self.first = self.first.scale_to(total_rounds)
         self.second = self.second.scale_to(total_rounds)
 
     def __repr__(self) -> str:
         return f"Mixture({self.first!r}, {self.second!r}, mix={self.mix}, balance={self.balance!r})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return both parts, the schedule of `mix` and the options as JSON data."""
         return {
             "name": "mixture",
@@ -240,7 +234,7 @@ def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> 
         part_params = {
             key: value
             for key, value in for_parts.items()
-            if key == "gain" or find_param(key, accepted)
+            if key == "gain" or find_param(key, accepted) is not None
         }
         parts.append(parse_objective(part, **part_params))
     return Mixture(*parts, threads=threads, **mixed)  # type: ignore[arg-type]
@@ -267,15 +261,13 @@ def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:
         )
     positional: list[str] = []
     keywords: dict[str, Any] = {}
-    for piece in filter(
-        None, (p.strip() for p in split_outside_brackets(call.group(2) or "", ","))
-    ):
+    for piece in filter(None, map(str.strip, split_outside_brackets(call[2] or "", ","))):
         key, equals, value = piece.partition("=")
         if not equals or "(" in key:
             positional.append(piece)
         else:
             keywords[key.strip()] = value.strip()
-    return call.group(1), positional, keywords
+    return call[1], positional, keywords
 
 
 def _two(text: str, positional: list[str]) -> tuple[str, str]:

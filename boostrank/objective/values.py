@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
@@ -48,8 +48,8 @@ class ObjectiveValues:
 def objective_values(
     objective: Any,
     data: Any,
-    scores: npt.ArrayLike,
-    queries: QueryIndex | npt.ArrayLike | None = None,
+    scores: ArrayLike,
+    queries: QueryIndex | ArrayLike | None = None,
     *,
     round: int = 0,
 ) -> ObjectiveValues:

@@ -27,8 +27,9 @@ from tests.cli.conftest import (
 
 WAIT = """
 import time
-from boostrank.cli.signals import graceful_stop
-with graceful_stop() as stop:
+from boostrank.cli.signals import StopRequest, graceful_stop
+stop = StopRequest()
+with graceful_stop(stop):
     print("ready", flush=True)
     while not stop.pending:
         time.sleep(0.01)

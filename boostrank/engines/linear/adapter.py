@@ -354,10 +354,7 @@ def project_signs(weights: Float64Array, directions: Sequence[int]) -> Float64Ar
 def _loss_key(objective: TrainingObjective, round: int) -> tuple[Any, ...]:
     """Return a key that is equal for all rounds with the same loss."""
     drawn_round = round if _draws(objective) else -1
-    part_values = [
-        (*part.values(round).items(), *part.option_values(round).items())
-        for part in objective.parts
-    ]
+    part_values = [tuple(part.values(round).items()) for part in objective.parts]
     shares = objective.factors(round, [1.0] * len(part_values))
     return drawn_round, tuple(part_values), shares
 
