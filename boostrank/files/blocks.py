@@ -73,8 +73,7 @@ def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> Array:
 
     `malloc` would keep the freed memory of all blocks, which together are as large as the data set.
     """
-    sizes = shape if isinstance(shape, tuple) else (shape,)
-    size = math.prod(sizes) * np.dtype(kind).itemsize
+    size = int(np.prod(shape)) * np.dtype(kind).itemsize
     if size < _MAPPED_FROM:
         return np.zeros(shape, kind)
     return np.frombuffer(mmap.mmap(-1, size, **_PRIVATE), kind).reshape(shape)
@@ -221,8 +220,7 @@ class Block:
         )
         position[numbers] = np.arange(numbers.size)
         out = zeroed((stop - first, numbers.size), np.float32)
-        places, values = position[ids[begin:end]], values[begin:end]
-        fill_dense(ends[first:stop] - begin, stop - first, places, values, numbers.size - 1, out)
+        fill_dense(ends[first:stop] - begin, position[ids[begin:end]], values[begin:end], out)
         return out
 
 
@@ -256,7 +254,7 @@ def dense_matrix(blocks: list[Block | None], base: int, columns: int, threads: i
             target[:, : part.shape[1]] = part
         elif block.sparse is not None:
             row_ends, ids, values = block.sparse
-            fill_dense(row_ends, block.n_rows, ids - np.int32(base), values, columns - 1, target)
+            fill_dense(row_ends, ids - np.int32(base), values, target)
         blocks[i] = None
 
     run_parallel(copy, range(len(blocks)), threads)
@@ -283,11 +281,8 @@ def sparse_matrix(blocks: list[Block | None], base: int, columns: int) -> sparse
             at = end
         blocks[i] = None
     matrix = sparse.csr_matrix((int(starts[-1]), columns), dtype=np.float32)
-    matrix.data, matrix.indices, matrix.indptr = (
-        data,
-        indices,
-        indptr,
-    )  # the constructor would check and copy
+    # The constructor would check and copy.
+    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
     return matrix
 
 
@@ -295,47 +290,29 @@ def _starts(blocks: Sequence[Block | None]) -> Int64Array:
     return np.cumsum([0, *(b.n_rows for b in blocks if b is not None)], dtype=np.int64)
 
 
-@entry_point(types.void(I1, INT, N1, S1, INT, S2))
+@entry_point(types.void(I1, N1, S1, S2))
 def fill_dense(
-    row_ends: Int64Array,
-    rows: int,
-    ids: Int32Array,
-    values: Float32Array,
-    limit: int,
-    out: Float32Array,
+    row_ends: Int64Array, ids: Int32Array, values: Float32Array, out: Float32Array
 ) -> None:
-    """Write the values of features up to number `limit` to `out`, float32[rows, columns], which
-    contains zeros."""
+    """Write the values of the features in `out`, float32[rows, columns], which contains zeros."""
     begin = 0
-    for row in range(rows):
+    for row in range(out.shape[0]):
         for i in range(begin, row_ends[row]):
-            if ids[i] <= limit:
+            if ids[i] < out.shape[1]:
                 out[row, ids[i]] = values[i]
         begin = row_ends[row]
 
 
-@entry_point(INT(I1, INT, N1, S1, INT, I1, N1, S1))
-def fill_sparse(
-    row_ends: Int64Array,
-    rows: int,
-    ids: Int32Array,
-    values: Float32Array,
-    limit: int,
-    out_ends: Int64Array,
-    out_ids: Int32Array,
-    out_values: Float32Array,
-) -> int:
-    """Copy the values of features up to number `limit`, except +0.0, and return the number of
-    copied values.
-
-    `out_ids` and `out_values` may be the input arrays.
-    """
-    begin, kept = 0, 0
-    for row in range(rows):
-        for i in range(begin, row_ends[row]):
+@entry_point(INT(I1, N1, S1, INT))
+def drop_zeros(row_ends: Int64Array, ids: Int32Array, values: Float32Array, limit: int) -> int:
+    """Keep the values of features up to number `limit`, except +0.0, in place, and return their
+    number."""
+    begin = kept = 0
+    for row in range(row_ends.size):
+        end = row_ends[row]
+        for i in range(begin, end):
             if ids[i] <= limit and (values[i] != 0.0 or math.copysign(1.0, values[i]) < 0.0):
-                out_ids[kept], out_values[kept] = ids[i], values[i]
+                ids[kept], values[kept] = ids[i], values[i]
                 kept += 1
-        begin = row_ends[row]
-        out_ends[row] = kept
+        begin, row_ends[row] = end, kept
     return kept

@@ -23,7 +23,7 @@ from boostrank.data.arrays import default_feature_names
 from boostrank.data.feature_space import NUMBERED, FeatureSpace
 from boostrank.files import blocks as slots
 from boostrank.files import chunks as text_files
-from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, fill_dense, fill_sparse, zeroed
+from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, drop_zeros, fill_dense, zeroed
 from boostrank.files.chunks import (
     CELL,
     STAND_INS,
@@ -40,12 +40,8 @@ from boostrank.files.source import Format, Load, OneSource, Reading, Source
 from boostrank.files.text import parser as parse
 
 _PROBED_LINES = 64
-_INF = {"stop": parse.INF_STOP, "keep": parse.INF_KEEP, "missing": parse.INF_MISSING}
-_REPEATED = {
-    "stop": parse.REPEATED_STOP,
-    "first": parse.REPEATED_FIRST,
-    "last": parse.REPEATED_LAST,
-}
+# In the order of the parser's numbers.
+_INF, _REPEATED = ("stop", "keep", "missing"), ("stop", "first", "last")
 _NUMBER = re.compile(rb"[^ \t\r\n#]+")
 _HEAD = re.compile(rb"(?:[ \t]*(?:#[^\n]*|\r?)\n)*")
 _BASE = re.compile(rb"(?im)^[ \t]*#[ \t]*column indices are (zero|one)-based")  # scikit-learn
@@ -100,7 +96,8 @@ class Scratch:
         # The shortest rows are "0 qid:1\n" and "0\n".
         rows = size // (8 if options[parse.EXPECT_QID] else 2) + 2
         cells = size // 4 + 2  # the shortest cell is "1:0 "
-        self.undecided = np.empty(size // 5 + 2, np.int64)  # "1e-320" and its end; one spare entry
+        # "1e-320" and its end; one spare entry
+        self.undecided, self.decided = np.empty(size // 5 + 2, np.int64), np.empty(size // 5 + 2)
         self.labels = np.empty(rows, np.float64)
         self.lines, self.row_ends = np.empty(rows, np.int64), np.empty(rows, np.int64)
         self.ids = zeroed(cells, np.int32)
@@ -234,8 +231,8 @@ class LibsvmSource(Source):
             # Refuse features that the model does not have.
             options[parse.MAX_ID] = options[parse.LIMIT]
         options[parse.REFUSE_ZERO_ID] = self.base == 1
-        options[parse.INF] = _INF[reading.inf]
-        options[parse.REPEATED] = _REPEATED[reading.repeated]
+        options[parse.INF] = _INF.index(reading.inf)
+        options[parse.REPEATED] = _REPEATED.index(reading.repeated)
         options[parse.STRICT] = reading.strict and not reading.lenient
         options[parse.SKIP] = reading.skip or reading.lenient
         options[parse.KEEP_COMMENTS] = reading.names
@@ -271,38 +268,24 @@ class LibsvmSource(Source):
         return block
 
     def _parse(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
-        if not text.size:
-            return Block(np.zeros(0))
         # Lay out the words for missing values in one array for the compiled parser.
         words = [token.encode() for token in tokens]
-        token_text = np.frombuffer(b"".join(words) or b"\0", np.uint8).copy()
+        token_text = np.array([*b"".join(words)], np.uint8)
         token_ends = np.cumsum([len(word) for word in words], dtype=np.int64)
         options, state = self.options.copy(), scratch.state
         options[parse.UNTERMINATED] = text.unterminated and not self.reading.whole
         options[parse.N_TOKENS] = len(words)
         array = np.frombuffer(text.buffer, np.uint8)
-        decided_at, decided = np.zeros(0, np.int64), np.zeros(0, np.float64)
         while True:
             # Parse again if numbers are undecided, with the values that Python reads for them.
             state[:] = 0
-            options[parse.N_KNOWN] = decided.size
-            parse.parse_lines(
-                array,
-                0,
-                text.size,
-                options,
-                token_text,
-                token_ends,
-                decided_at,
-                decided,
-                *scratch.outputs,
-            )
-            undecided = scratch.undecided[: state[slots.UNDECIDED]]
-            if not undecided.size:
+            state[slots.UNDECIDED] = options[parse.N_DECIDED]
+            parse.parse_lines(array, text.size, options, token_text, token_ends, *scratch.outputs)
+            if state[slots.UNDECIDED] == options[parse.N_DECIDED]:
                 break
-            decided_at = np.union1d(decided_at, undecided)
-            matches = [_NUMBER.match(text.buffer, start) for start in decided_at.tolist()]
-            decided = np.array([float(match[0]) for match in matches if match is not None])
+            options[parse.N_DECIDED] = state[slots.UNDECIDED]
+            for i, start in enumerate(scratch.undecided[: state[slots.UNDECIDED]].tolist()):
+                scratch.decided[i] = float(next(_NUMBER.finditer(text.buffer, start))[0])
         return self._block(text, scratch, tokens)
 
     def _block(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
@@ -325,15 +308,14 @@ class LibsvmSource(Source):
             scratch.labels[:rows].copy(),
             counts,
             scratch.lines[:rows].copy(),
+            runs=scratch.runs[: counts[slots.RUNS]].copy(),
             bad=faults,
+            unterminated=text.unterminated,
             size=text.size,
         )
-        block.unterminated = text.unterminated
-        block.runs = scratch.runs[: counts[slots.RUNS]].copy()
         for i in np.flatnonzero(block.runs[:, slots.RUN_IS_INTEGER] == 0).tolist():
-            block.names[i] = bytes(
-                text.buffer[block.runs[i, slots.RUN_START] : block.runs[i, slots.RUN_END]]
-            )
+            start, end = block.runs[i, [slots.RUN_START, slots.RUN_END]]
+            block.names[i] = bytes(text.buffer[start:end])
         if self.reading.whole:
             block.text, ends = text.lines()
             block.ends = ends[block.lines - 1]
@@ -432,12 +414,12 @@ class LibsvmSource(Source):
         cells = int(block.counts[slots.CELLS] - block.counts[slots.BEYOND])
         if not self.reading.lenient and 4 * rows * width <= 8 * cells:
             block.dense = zeroed((rows, width), np.float32)
-            fill_dense(scratch.row_ends, rows, scratch.ids, scratch.values, limit, block.dense)
+            fill_dense(scratch.row_ends, scratch.ids, scratch.values, block.dense)
             return
-        row_ends, ids, values = np.empty(rows, np.int64), scratch.ids, scratch.values
-        kept = fill_sparse(scratch.row_ends, rows, ids, values, limit, row_ends, ids, values)
+        row_ends = scratch.row_ends[:rows].copy()
+        kept = drop_zeros(row_ends, scratch.ids, scratch.values, limit)
         block.sparse = row_ends, zeroed(kept, np.int32), zeroed(kept, np.float32)
-        block.sparse[1][:], block.sparse[2][:] = ids[:kept], values[:kept]
+        block.sparse[1][:], block.sparse[2][:] = scratch.ids[:kept], scratch.values[:kept]
 
     def numbered_names(self, base: int = 1) -> Mapping[int, str]:
         """Return the names of the options, or else those in comments, by feature number."""
