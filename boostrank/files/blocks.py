@@ -165,7 +165,7 @@ class Block:
     size: int = 0
     result: Any = None
     text: Any = None
-    ends: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    ends: Any = None
     head: Any = b""
 
     @classmethod
@@ -199,13 +199,12 @@ class Block:
 
     def cells(self) -> tuple[Int64Array, Int32Array, Float32Array]:
         """Convert the block to sparse form, without +0.0, and return `sparse`."""
-        if self.sparse is None:
-            assert self.dense is not None
+        if self.dense is not None:
             stored = self.dense.view(np.uint32) != 0
             ends = np.cumsum(np.count_nonzero(stored, axis=1), dtype=np.int64)
             self.sparse = ends, np.nonzero(stored)[1].astype(np.int32), self.dense[stored]
             self.dense = None
-        return self.sparse
+        return self.sparse  # type: ignore[return-value]
 
     def tile(self, first: int, stop: int, numbers: Int64Array) -> Float32Array:
         """Return the features with the given numbers, float32[stop - first, c] in C order."""
@@ -239,21 +238,20 @@ def runs_of(ids: Array, lines: Int64Array) -> tuple[Int64Array, dict[int, bytes]
     return runs, names
 
 
-def dense_matrix(blocks: list[Block | None], base: int, columns: int, threads: int) -> Float32Array:
+def dense_matrix(blocks: list[Any], base: int, columns: int, threads: int) -> Float32Array:
     """Return the features of all blocks, float32[N, columns]. Each block leaves the list once it is
     copied."""
     starts = _starts(blocks)
     out = np.zeros((int(starts[-1]), columns), np.float32)
 
     def copy(i: int) -> None:
-        block = blocks[i]
-        assert block is not None
+        block: Block = blocks[i]
         target = out[starts[i] : starts[i + 1]]
         if block.dense is not None:
             part = block.dense[:, base : base + columns]
             target[:, : part.shape[1]] = part
-        elif block.sparse is not None:
-            row_ends, ids, values = block.sparse
+        else:
+            row_ends, ids, values = block.cells()
             fill_dense(row_ends, ids - np.int32(base), values, target)
         blocks[i] = None
 
@@ -261,33 +259,31 @@ def dense_matrix(blocks: list[Block | None], base: int, columns: int, threads: i
     return out
 
 
-def sparse_matrix(blocks: list[Block | None], base: int, columns: int) -> sparse.csr_matrix:
+def sparse_matrix(blocks: list[Any], base: int, columns: int) -> sparse.csr_matrix:
     """Return the features of all blocks as CSR, without +0.0. Each block leaves the list once it is
     copied."""
     starts = _starts(blocks)
-    kept = sum(b.cells()[1].size for b in blocks if b is not None)
+    kept = sum(block.cells()[1].size for block in blocks)
     # SciPy needs both index arrays of one type: int64 only if the offsets require it.
     kind = np.int32 if kept <= INT32_MAX else np.int64
     indptr = np.zeros(int(starts[-1]) + 1, kind)
     indices, data = np.empty(kept, kind), np.empty(kept, np.float32)
     at = 0
     for i, block in enumerate(blocks):
-        if block is not None:
-            row_ends, ids, values = block.cells()
-            end = at + values.size
-            indptr[starts[i] + 1 : starts[i + 1] + 1] = row_ends + at
-            np.subtract(ids, base, out=indices[at:end], casting="same_kind")
-            data[at:end] = values
-            at = end
-        blocks[i] = None
+        row_ends, ids, values = block.cells()
+        end = at + values.size
+        indptr[starts[i] + 1 : starts[i + 1] + 1] = row_ends + at
+        np.subtract(ids, base, out=indices[at:end], casting="same_kind")
+        data[at:end] = values
+        at, blocks[i] = end, None
     matrix = sparse.csr_matrix((int(starts[-1]), columns), dtype=np.float32)
     # The constructor would check and copy.
     matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
     return matrix
 
 
-def _starts(blocks: Sequence[Block | None]) -> Int64Array:
-    return np.cumsum([0, *(b.n_rows for b in blocks if b is not None)], dtype=np.int64)
+def _starts(blocks: Sequence[Block]) -> Int64Array:
+    return np.cumsum([0, *(block.n_rows for block in blocks)], dtype=np.int64)
 
 
 @entry_point(types.void(I1, N1, S1, S2))

@@ -22,10 +22,14 @@ from boostrank.core.types import Int64Array
 from boostrank.data.arrays import default_feature_names
 from boostrank.data.feature_space import NUMBERED, FeatureSpace
 from boostrank.files import blocks as slots
-from boostrank.files import chunks as text_files
 from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, drop_zeros, fill_dense, zeroed
 from boostrank.files.chunks import (
+    BYTE_ORDER_MARK,
     CELL,
+    LONE_RETURN,
+    NUL_BYTE,
+    NUMBER,
+    PADDING,
     STAND_INS,
     STANDS_FOR_MISSING,
     Text,
@@ -115,11 +119,11 @@ def _general(text: bytes, code: int) -> tuple[str, int] | None:
     """Return the message about bytes that are invalid anywhere and their position, or None if there
     are none."""
     if b"\0" in text:
-        return text_files.NUL_BYTE, text.index(b"\0")
-    if text.startswith(text_files.BYTE_ORDER_MARK):
+        return NUL_BYTE, text.index(b"\0")
+    if text.startswith(BYTE_ORDER_MARK):
         return "the line contains a byte order mark, perhaps from concatenated files; remove it", 0
     if lone := re.search(rb"\r(?!\Z)", text):
-        return text_files.LONE_RETURN, lone.start()
+        return LONE_RETURN, lone.start()
     if code not in (parse.QID, parse.COMMENT) and not text.isascii():
         return (
             f"{quote_token(text)} has characters outside ASCII; write numbers with the digits 0-9",
@@ -162,15 +166,12 @@ class LibsvmSource(Source):
     """Source of libsvm text."""
 
     unused = ("label", "qid", "weight", "id", "drop", "categorical")
+    open_file = staticmethod(open_text)
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         self._names: dict[int, str] = {}
         self._free: list[Scratch] = []  # buffers that no thread uses
         super().__init__(files, reading)
-
-    def open_file(self, source: OneSource, max_bytes: int | None) -> TextFile:
-        """Open a plain or compressed text."""
-        return open_text(source, max_bytes)
 
     def begin(self, file: TextFile) -> None:
         """Read names and the first feature's number from comments, and settle the options.
@@ -254,7 +255,7 @@ class LibsvmSource(Source):
         text: Text = load()
         if self.unlabelled:  # give the rows the label 0
             rows = _ROW_BEGIN.sub(_NO_LABEL, bytes(text.buffer[: text.size]))
-            text = Text(bytearray(rows + text_files.PADDING), len(rows))
+            text = Text(bytearray(rows + PADDING), len(rows))
         try:
             scratch = self._free.pop()
         except IndexError:
@@ -349,7 +350,7 @@ class LibsvmSource(Source):
             code = _UNEXPECTED_LABEL
         elif code == parse.FEATURE and number == b"qid":
             code = _SECOND_QID
-        elif code == parse.QID and text_files.NUMBER.match(value):
+        elif code == parse.QID and NUMBER.match(value):
             code = _NUMERIC_QID
         words = _MESSAGES[code].format(
             token=quote_token(token),
