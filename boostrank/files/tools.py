@@ -152,7 +152,7 @@ def sample(
         keep = draw(piece.qid, seed, b"sample") < limit if piece.begins else keep
         return 0 if keep else None
 
-    with open_output(output, data.files, data.spec) as out, data.again(number is not None):
+    with open_output(output, data.spec, data.files) as out, data.again(number is not None):
         if number is not None:
             qids = (part.qid for part in data.contiguous_pieces() if part.begins)
             draws = heapq.nsmallest(number, (draw(qid, seed, b"sample") for qid in qids))
@@ -187,7 +187,7 @@ def sort(
         raise ParameterError(f"memory={memory!r} must be at least 1 byte")
     data, ranks, sizes = DataFiles(source, progress, **reading), dict[bytes, int](), array("q")
     with ExitStack() as stack:
-        out = stack.enter_context(open_output(output, spec=data.spec))
+        out = stack.enter_context(open_output(output, data.spec))
         stack.enter_context(data.again())
         for piece in data.pieces():
             rank = ranks.setdefault(piece.qid, len(ranks))
@@ -210,6 +210,7 @@ def sort(
         for part, pieces in zip(parts, written, strict=True):
             part.finish()
             part.sort_into(out, np.array(pieces).reshape(-1, 3))
+        out.rows, out.queries = sum(part.rows for part in parts), len(ranks)
     return out.written
 
 
@@ -231,7 +232,7 @@ def _send(
         if declarations is None:
             declarations = b"" if piece.head or not declare else declarations_in(bytes(piece.text))
         elif declarations and at is not None and not outputs[at].rows:
-            outputs[at].write(declarations, rows=0, begins=False)
+            outputs[at].write(declarations)
         if at is not None:
             outputs[at].add(piece)
         read_bytes += piece.text.nbytes
@@ -255,7 +256,7 @@ def _distribute(
                 " or rename the output"
             )
     with ExitStack() as stack:
-        outputs = [stack.enter_context(open_output(path, data.files, data.spec)) for path in paths]
+        outputs = [stack.enter_context(open_output(path, data.spec, data.files)) for path in paths]
         _send(data.contiguous_pieces(), outputs, choose)
         empty = [out.path for out in outputs if out.queries == 0]
         if empty:

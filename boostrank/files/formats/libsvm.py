@@ -100,8 +100,7 @@ class Scratch:
         # The shortest rows are "0 qid:1\n" and "0\n".
         rows = size // (8 if options[parse.EXPECT_QID] else 2) + 2
         cells = size // 4 + 2  # the shortest cell is "1:0 "
-        # "1e-320" and its end; one spare entry
-        self.undecided, self.decided = np.empty(size // 5 + 2, np.int64), np.empty(size // 5 + 2)
+        self.undecided = np.empty(size // 5 + 2, np.int64)  # "1e-320" and its end; one spare entry
         self.labels = np.empty(rows, np.float64)
         self.lines, self.row_ends = np.empty(rows, np.int64), np.empty(rows, np.int64)
         self.ids = zeroed(cells, np.int32)
@@ -276,17 +275,19 @@ class LibsvmSource(Source):
         options, state = self.options.copy(), scratch.state
         options[parse.UNTERMINATED] = text.unterminated and not self.reading.whole
         options[parse.N_TOKENS] = len(words)
-        array = np.frombuffer(text.buffer, np.uint8)
+        array, decided = np.frombuffer(text.buffer, np.uint8), np.zeros(0)
         while True:
             # Parse again if numbers are undecided, with the values that Python reads for them.
             state[:] = 0
-            state[slots.UNDECIDED] = options[parse.N_DECIDED]
-            parse.parse_lines(array, text.size, options, token_text, token_ends, *scratch.outputs)
-            if state[slots.UNDECIDED] == options[parse.N_DECIDED]:
+            state[slots.UNDECIDED] = options[parse.N_DECIDED] = decided.size
+            parse.parse_lines(
+                array, text.size, options, token_text, token_ends, decided, *scratch.outputs
+            )
+            undecided = scratch.undecided[: state[slots.UNDECIDED]].tolist()
+            if len(undecided) == decided.size:
                 break
-            options[parse.N_DECIDED] = state[slots.UNDECIDED]
-            for i, start in enumerate(scratch.undecided[: state[slots.UNDECIDED]].tolist()):
-                scratch.decided[i] = float(next(_NUMBER.finditer(text.buffer, start))[0])
+            numbers = [next(_NUMBER.finditer(text.buffer, start))[0] for start in undecided]
+            decided = np.array(list(map(float, numbers)))
         return self._block(text, scratch, tokens)
 
     def _block(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:

@@ -99,7 +99,7 @@ def _is_missing(
 
 @inline
 def _resolve(
-    p: int, n_decided: int, undecided: Int64Array, decided: Float64Array, state: Int64Array
+    p: int, n_decided: int, decided: Float64Array, undecided: Int64Array, state: Int64Array
 ) -> float:
     """Return Python's value of the undecided number at p. If it is not available yet, record p and
     return 0.
@@ -193,8 +193,8 @@ def _head(
     text: Bytes,
     p: int,
     options: Int64Array,
-    undecided: Int64Array,
     decided: Float64Array,
+    undecided: Int64Array,
     labels: Float64Array,
     runs: Int64Array,
     state: Int64Array,
@@ -207,7 +207,7 @@ def _head(
     at = p
     p, good, label = scan_number(text, p)
     if good and math.isnan(label):
-        label = _resolve(at, options[N_DECIDED], undecided, decided, state)
+        label = _resolve(at, options[N_DECIDED], decided, undecided, state)
     if not good or math.isinf(label):
         return -1
     labels[state[slots.ROWS]] = label + 0.0  # -0 becomes 0
@@ -244,8 +244,8 @@ def _cells(
     options: Int64Array,
     tokens: Bytes,
     token_ends: Int64Array,
-    undecided: Int64Array,
     decided: Float64Array,
+    undecided: Int64Array,
     ids: Int32Array,
     values: Float32Array,
     state: Int64Array,
@@ -310,7 +310,7 @@ def _cells(
                 if not good:
                     return -1
             elif math.isnan(value):
-                value = _resolve(at, options[N_DECIDED], undecided, decided, state)
+                value = _resolve(at, options[N_DECIDED], decided, undecided, state)
             if math.isinf(np.float32(value)):
                 if options[INF] == INF_STOP:
                     return -1
@@ -398,15 +398,15 @@ def _next_line(text: Bytes, p: int) -> int:
     return p + 1
 
 
-@entry_point(types.void(B1, INT, I1, B1, I1, I1, F1, F1, I1, I1, N1, S1, I2, I2, I2, I1))
+@entry_point(types.void(B1, INT, I1, B1, I1, F1, I1, F1, I1, I1, N1, S1, I2, I2, I2, I1))
 def parse_lines(
     buffer: Bytes,
     end: int,
     options_: Int64Array,
     tokens_: Bytes,
     token_ends_: Int64Array,
-    undecided_: Int64Array,
     decided_: Float64Array,
+    undecided_: Int64Array,
     labels_: Float64Array,
     lines: Int64Array,
     row_ends: Int64Array,
@@ -423,9 +423,9 @@ def parse_lines(
         buffer: uint8 text, of which buffer[:end] consists of whole lines.
         options: int64[N_OPTIONS].
         tokens, token_ends: concatenated tokens for missing values, and the end of each token.
-        undecided: positions of numbers that Python must parse. The first N_DECIDED come from an
-            earlier call. If there are more, call again with their values. Output.
-        decided: values of the first N_DECIDED of them.
+        decided: values of the first N_DECIDED numbers in `undecided`, from an earlier call.
+        undecided: positions of numbers that Python must parse. If there are more than N_DECIDED,
+            call again with their values. Output.
         labels, lines, row_ends: label, line from 1, and number of cells up to the end of each row.
             Output.
         ids, values: feature number and value of each cell, ascending within a row. Output.
@@ -454,7 +454,7 @@ def parse_lines(
         for i in range(slots.N_STATE):
             saved[i] = state[i]
         if is_row:
-            tail = _head(text, p, options, undecided, decided, labels, runs, state, fault)
+            tail = _head(text, p, options, decided, undecided, labels, runs, state, fault)
             if tail >= 0 and options[HEADS_ONLY] == 1:
                 tail = _next_line(text, tail) - 1
             elif tail >= 0:
@@ -464,8 +464,8 @@ def parse_lines(
                     options,
                     tokens,
                     token_ends,
-                    undecided,
                     decided,
+                    undecided,
                     ids,
                     values,
                     state,
