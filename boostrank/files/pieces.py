@@ -217,8 +217,9 @@ class Output:
     def __init__(self, path: str, file: BinaryIO) -> None:
         self.path, self.rows, self.queries = path, 0, 0
         self._head: Any = None
-        pack = _PACKERS.get(os.path.splitext(path)[1], lambda file: file)
-        self._file, self._writer = file, pack(file)
+        pack = _PACKERS.get(os.path.splitext(path)[1])
+        self._file = file
+        self._writer: Any = file if pack is None else pack(file)
 
     def begin(self, head: Any, file: str) -> None:
         """Write the header before the first row."""
@@ -277,7 +278,7 @@ class ColumnarOutput(Output):
     def __init__(self, path: str, file: Any, format: str = "arrow") -> None:
         super().__init__(path, file)
         self._format, self._same = format, True
-        self._writer: Any = None
+        self._writer = None
         self._held: list[Any] = []
         # Empty batches with the dictionaries so far, which Arrow files can only extend.
         self._known: list[Any] = []

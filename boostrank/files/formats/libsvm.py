@@ -29,7 +29,6 @@ from boostrank.files.chunks import (
     LONE_RETURN,
     NUL_BYTE,
     NUMBER,
-    PADDING,
     STAND_INS,
     STANDS_FOR_MISSING,
     Text,
@@ -50,8 +49,6 @@ _NUMBER = re.compile(rb"[^ \t\r\n#]+")
 _HEAD = re.compile(rb"(?:[ \t]*(?:#[^\n]*|\r?)\n)*")
 _BASE = re.compile(rb"(?im)^[ \t]*#[ \t]*column indices are (zero|one)-based")  # scikit-learn
 _WEIGHTED = re.compile(rb"[-+.\d]+:[-+.\d]+\s+qid:")
-_ROW_BEGIN = re.compile(rb"^(?=[ \t]*[^\s#])", re.MULTILINE)
-_NO_LABEL = b"0 "  # is put before rows without a label
 
 _NAMED = re.compile(rb"[^\W\d][^\s:]*:[-+.\d]\S*")
 _TO_TABLE = (
@@ -97,15 +94,16 @@ class Scratch:
     """Reusable output buffers of the parser, for text of `size` bytes."""
 
     def __init__(self, size: int, options: Int64Array) -> None:
-        # The shortest rows are "0 qid:1\n" and "0\n".
-        rows = size // (8 if options[parse.EXPECT_QID] else 2) + 2
+        # The shortest rows are "0 qid:1\n", "qid:1\n" without labels, and "0\n".
+        query = 8 - 2 * options[parse.UNLABELLED]
+        rows = size // (query if options[parse.EXPECT_QID] else 2) + 2
         cells = size // 4 + 2  # the shortest cell is "1:0 "
         self.undecided = np.empty(size // 5 + 2, np.int64)  # "1e-320" and its end; one spare entry
         self.labels = np.empty(rows, np.float64)
         self.lines, self.row_ends = np.empty(rows, np.int64), np.empty(rows, np.int64)
         self.ids = zeroed(cells, np.int32)
         self.values = zeroed(cells, np.float32)
-        self.runs = np.empty((size // 8 + 2, slots.N_RUN), np.int64)  # "0 qid:1\n"
+        self.runs = np.empty((size // query + 2, slots.N_RUN), np.int64)
         n_comments = rows if options[parse.KEEP_COMMENTS] else 0
         self.comments = np.empty((n_comments, 2), np.int64)
         self.bad = np.zeros((slots.BAD_KEPT + 1, parse.N_BAD), np.int64)
@@ -247,14 +245,12 @@ class LibsvmSource(Source):
         alone = reading.rows_alone or find_sidecar(first.path, GROUP_SUFFIXES) is not None
         self.has_qid = has_qid or reading.whole or not alone
         options[parse.EXPECT_QID], options[parse.HEADS_ONLY] = self.has_qid, reading.whole
+        options[parse.UNLABELLED] = self.unlabelled
         self.options = options
 
     def parse(self, file: Any, load: Load) -> Block:
         """Parse the lines of a chunk by compiled code, in a buffer that an earlier chunk left."""
         text: Text = load()
-        if self.unlabelled:  # give the rows the label 0
-            rows = _ROW_BEGIN.sub(_NO_LABEL, bytes(text.buffer[: text.size]))
-            text = Text(bytearray(rows + PADDING), len(rows))
         try:
             scratch = self._free.pop()
         except IndexError:
@@ -337,17 +333,16 @@ class LibsvmSource(Source):
         end = text.buffer.index(b"\n", begin)
         line, at = bytes(text.buffer[begin:end]), bad[parse.BAD_TOKEN] - begin
         token = re.split(rb"[ \t\n]", line[at:], maxsplit=1)[0]
-        added = len(_NO_LABEL) * self.unlabelled
         unread = line[at:] if code == parse.COMMENT else token
         general = _general(unread, code)
         if general is not None:
-            return Fault(bad[parse.BAD_LINE], general[0], at + general[1] + 1 - added)
+            return Fault(bad[parse.BAD_LINE], general[0], at + general[1] + 1)
         # Choose the message.
         token = token.removesuffix(b"\r")
         if code != parse.QID:
             token = token.partition(b"#")[0]
         number, _, value = token.partition(b":")
-        if added and at == added and code in (parse.NO_QID, parse.FEATURE):
+        if self.unlabelled and at == 0 and code in (parse.NO_QID, parse.FEATURE):
             code = _UNEXPECTED_LABEL
         elif code == parse.FEATURE and number == b"qid":
             code = _SECOND_QID
@@ -373,7 +368,9 @@ class LibsvmSource(Source):
             words += "; the last line has no newline: the file may be truncated"
         if code in (parse.DUPLICATE, parse.ZERO_ID):
             feature *= code == parse.DUPLICATE
-            places = [match.start(1) for match in re.finditer(rb"[ \t](0*%d):" % feature, line)]
+            places = [
+                match.start(1) for match in re.finditer(rb"(?<![^ \t])(0*%d):" % feature, line)
+            ]
             at = places[code == parse.DUPLICATE]
         if code == parse.LARGE_ID and self.reading.rows_alone:
             last = int(self.options[parse.LIMIT])
@@ -389,7 +386,7 @@ class LibsvmSource(Source):
                 "feature 0: the file counts from 0, but the training data from 1 (the default"
                 " of arrays); use --zero-based true if the training data was an array"
             )
-        return Fault(bad[parse.BAD_LINE], words, at + 1 - added, stand_in)
+        return Fault(bad[parse.BAD_LINE], words, at + 1, stand_in)
 
     def _without_label(self, line: bytes) -> str:
         """Return the message about a row that begins with `number:`, with a command as its

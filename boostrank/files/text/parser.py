@@ -45,7 +45,7 @@ COMMENT, INCOMPLETE = range(13, 15)
 
 # Slots of `options`: what to accept, what to read, and the sizes of the other arguments.
 EXPECT_QID, REFUSE_ZERO_ID, MAX_ID, LIMIT, INF, REPEATED, STRICT, SKIP = range(8)
-KEEP_COMMENTS, HEADS_ONLY, UNTERMINATED, N_TOKENS, N_DECIDED, N_OPTIONS = range(8, 14)
+KEEP_COMMENTS, UNLABELLED, HEADS_ONLY, UNTERMINATED, N_TOKENS, N_DECIDED, N_OPTIONS = range(8, 15)
 INF_STOP, INF_KEEP, INF_MISSING = range(3)
 REPEATED_STOP, REPEATED_FIRST, REPEATED_LAST = range(3)
 
@@ -200,12 +200,13 @@ def _head(
     state: Int64Array,
     fault: Int64Array,
 ) -> int:
-    """Parse the label at p and the query id. Return the position after them, or -1 after filling in
-    `fault`.
+    """Parse the label at p, if any, and the query id. Return the position after them, or -1 after
+    filling in `fault`.
     """
     fault[BAD_CODE], fault[BAD_TOKEN] = LABEL, p
-    at = p
-    p, good, label = scan_number(text, p)
+    at, good, label = p, True, 0.0
+    if options[UNLABELLED] == 0:
+        p, good, label = scan_number(text, p)
     if good and math.isnan(label):
         label = _resolve(at, options[N_DECIDED], decided, undecided, state)
     if not good or math.isinf(label):
@@ -437,7 +438,7 @@ def parse_lines(
     """
     text, options, state = pointer_to(buffer), pointer_to(options_), pointer_to(state_)
     tokens, token_ends, labels = pointer_to(tokens_), pointer_to(token_ends_), pointer_to(labels_)
-    undecided, decided = pointer_to(undecided_), pointer_to(decided_)
+    decided, undecided = pointer_to(decided_), pointer_to(undecided_)
     ids, values, runs = pointer_to(ids_), pointer_to(values_), pointer_to(runs_)
     fault, saved = pointer_to(bad[0]), pointer_to(state_[slots.N_STATE :])
     p = 0
