@@ -62,9 +62,6 @@ BEYOND_FLOAT32 = (
 )
 INT32_MAX = np.iinfo(np.int32).max
 _MAPPED_FROM = 1 << 20
-_PRIVATE: dict[str, int] = (
-    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
-)
 
 
 def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> Array:
@@ -76,7 +73,7 @@ def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> Array:
     size = int(np.prod(shape)) * np.dtype(kind).itemsize
     if size < _MAPPED_FROM:
         return np.zeros(shape, kind)
-    return np.frombuffer(mmap.mmap(-1, size, **_PRIVATE), kind).reshape(shape)
+    return np.frombuffer(mmap.mmap(-1, size, access=mmap.ACCESS_COPY), kind).reshape(shape)
 
 
 @dataclass(frozen=True)

@@ -81,51 +81,6 @@ def packing(head: bytes) -> tuple[str, Callable[[], Any]] | None:
     return next((packer for magic, packer in _FORMATS.items() if head.startswith(magic)), None)
 
 
-class Unpacker:
-    """Reader that decompresses the bytes in `head` and then the bytes that `read` returns, member
-    by member."""
-
-    def __init__(
-        self,
-        read: Callable[[int], bytes],
-        head: bytes,
-        name: str,
-        packing: tuple[str, Callable[[], Any]],
-    ) -> None:
-        self._read, self._packed, self._name = read, head, name
-        self._format, self._make = packing
-        self._member: Any = self._make()
-
-    def read(self, size: int) -> bytes:
-        """Return up to `size` bytes of text, or b"" at the end. Checksums are verified."""
-        while True:
-            if self._member is None:  # between members; tapes and some tools pad with zeros
-                while not (packed := self._packed.lstrip(b"\0")):
-                    self._packed = self._read(_AT_A_TIME)
-                    if not self._packed:
-                        return b""
-                self._packed, self._member = packed, self._make()
-            if not self._packed and getattr(self._member, "needs_input", True):
-                self._packed = self._read(_AT_A_TIME)
-                if not self._packed:
-                    raise FileFormatError(
-                        f"the {self._format} data is truncated, and was not used", file=self._name
-                    )
-            try:
-                text = self._member.decompress(self._packed, size)
-            except MemoryError:
-                raise
-            except Exception as error:  # each library has its own
-                raise FileFormatError(
-                    f"the {self._format} data is damaged: {error}", file=self._name
-                ) from None
-            self._packed = getattr(self._member, "unconsumed_tail", b"")
-            if self._member.eof:
-                self._packed, self._member = self._member.unused_data, None
-            if text:
-                return bytes(text)
-
-
 @dataclass
 class Text:
     """Whole lines, buffer[:size], followed by PADDING. Only the last line of a file may lack its
@@ -168,6 +123,8 @@ class TextFile(File):
         buffers: buffers of earlier chunks that are not used any more.
     """
 
+    _member: Any
+
     def __init__(
         self,
         read: Callable[[int], bytes],
@@ -186,7 +143,9 @@ class TextFile(File):
         packer = packing(first)
         self.is_packed, self._next = packer is not None, self._read_raw
         if packer is not None:
-            self._next, first = Unpacker(self._read_raw, first, name, packer).read, b""
+            self._format, self._make = packer
+            self._packed, self._member = first, None
+            self._next, first = self._unpack, b""
         self.text_bytes = len(first)
         space = bytearray(max(0, HEAD - len(first)))
         head = first + space[: self._fill(memoryview(space))]
@@ -206,6 +165,36 @@ class TextFile(File):
             ) from None
         self._raw_bytes += len(data)
         return data
+
+    def _unpack(self, size: int) -> bytes:
+        """Decompress up to `size` bytes of text, member by member, or return b"" at the end, and
+        verify checksums."""
+        while True:
+            if self._member is None:  # between members; tapes and some tools pad with zeros
+                while not (packed := self._packed.lstrip(b"\0")):
+                    self._packed = self._read_raw(_AT_A_TIME)
+                    if not self._packed:
+                        return b""
+                self._packed, self._member = packed, self._make()
+            if not self._packed and getattr(self._member, "needs_input", True):
+                self._packed = self._read_raw(_AT_A_TIME)
+                if not self._packed:
+                    raise FileFormatError(
+                        f"the {self._format} data is truncated, and was not used", file=self.name
+                    )
+            try:
+                text = self._member.decompress(self._packed, size)
+            except MemoryError:
+                raise
+            except Exception as error:  # each library has its own
+                raise FileFormatError(
+                    f"the {self._format} data is damaged: {error}", file=self.name
+                ) from None
+            self._packed = getattr(self._member, "unconsumed_tail", b"")
+            if self._member.eof:
+                self._packed, self._member = self._member.unused_data, None
+            if text:
+                return bytes(text)
 
     def _fill(self, view: memoryview) -> int:
         """Fill a view with text, and return the number of bytes, which is smaller at the end."""

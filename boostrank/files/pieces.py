@@ -257,7 +257,7 @@ class Output:
             self._writer.close()
 
     def sort_into(self, out: Output, pieces: Int64Array) -> None:
-        """Copy pieces (int64[n, 3]: the rank, bytes and rows of each) to another output, stably
+        """Copy pieces (int64[n, 2]: the rank and length of each) to another output, stably
         sorted by rank."""
         self._file.seek(0)
         text = memoryview(self._file.read())
@@ -277,8 +277,7 @@ class ColumnarOutput(Output):
 
     def __init__(self, path: str, file: Any, format: str = "arrow") -> None:
         super().__init__(path, file)
-        self._format, self._same = format, True
-        self._writer = None
+        self._format, self._writer = format, None
         self._held: list[Any] = []
         # Empty batches with the dictionaries so far, which Arrow files can only extend.
         self._known: list[Any] = []
@@ -306,12 +305,11 @@ class ColumnarOutput(Output):
                         f"column {name!r} is {before} in the previous file, and here {now}",
                         file=file,
                     )
-            self._same = head.equals(self._schema)
         self._head = head
 
     def write(self, text: Any) -> None:
         """Keep a record batch, cast to the schema, until `drain`."""
-        if not self._same:
+        if not text.schema.equals(self._schema):
             table = arrow().Table.from_batches([text]).select(self._schema.names)
             text = table.cast(self._schema).to_batches()[0]
         self._held.append(text)
@@ -327,7 +325,7 @@ class ColumnarOutput(Output):
     def sort_into(self, out: Output, pieces: Int64Array) -> None:
         """Read the file as one table in memory, and write its rows in the order of the ranks."""
         self._file.seek(0)
-        ranks, _, rows = pieces.T
+        ranks, rows = pieces.T
         table = arrow(".ipc").open_file(self._file).read_all().combine_chunks()
         out.begin(self._schema, self.path)
         for batch in table.take(np.argsort(np.repeat(ranks, rows), kind="stable")).to_batches():
@@ -370,13 +368,13 @@ def open_output(path: str, spec: Format, read: Iterable[Any] = ()) -> Iterator[O
                 output.close()
 
 
-def name_output(template: str, name: str | int) -> str:
+def name_output(template: str, name: str) -> str:
     """Return the path of one of several outputs.
 
     Args:
         template: path with the placeholder `{}`. Without it, `-name` is inserted before the file
             extensions, as in `a/web-train.txt.gz` for `a/web.txt.gz`.
-        name: text, or a number, which is written with at least three digits.
+        name: part, or number with at least three digits.
     """
     if template in ("", STANDARD_STREAM):
         raise ParameterError("several outputs cannot be written to standard output; name a file")
@@ -387,4 +385,4 @@ def name_output(template: str, name: str | int) -> str:
     before, after = template.split("{}", 1)
     if set("{}") & set(before + after):
         raise ParameterError(f"output {template!r} must have {{}} once, for the name or number")
-    return before + (name if isinstance(name, str) else f"{name:03}") + after
+    return before + name + after

@@ -72,8 +72,9 @@ class RowStore:
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self.folder = os.fspath(folder or tempfile.gettempdir())
-        make_file = tempfile.TemporaryFile
-        self._file = make_file(dir=self.folder, prefix=".boostrank-rows-", buffering=0)
+        self._file = tempfile.TemporaryFile(  # noqa: SIM115
+            dir=self.folder, prefix=".boostrank-rows-", buffering=0
+        )
         self._lock = threading.Lock()
         self._places: list[list[_Place]] = []  # arrays of each block
         self._size, self.starts = 0, [0]

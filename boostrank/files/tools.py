@@ -117,7 +117,7 @@ def shard(
         rows += piece.rows
         return current
 
-    paths = [name_output(output, i) for i in range(shards)]
+    paths = [name_output(output, f"{i:03}") for i in range(shards)]
     return _distribute(DataFiles(source, progress, **reading), paths, choose, "take fewer shards")
 
 
@@ -191,7 +191,8 @@ def sort(
         stack.enter_context(data.again())
         for piece in data.pieces():
             rank = ranks.setdefault(piece.qid, len(ranks))
-            sizes.extend([0] * (rank == len(sizes)))
+            if rank == len(sizes):
+                sizes.append(0)
             sizes[rank] += piece.text.nbytes + _PIECE_BYTES
         # Each temporary file contains whole queries, in input order.
         total = sum(sizes)
@@ -199,17 +200,17 @@ def sort(
         _, places = np.unique((np.cumsum(sizes) - sizes) // most, return_inverse=True)
         files = [stack.enter_context(_temporary_file(output)) for _ in range(int(places[-1]) + 1)]
         parts = [ColumnarOutput("", file) if data.columnar else Output("", file) for file in files]
-        written = [array("q") for _ in parts]  # rank, bytes and rows of each piece
+        written = [array("q") for _ in parts]  # rank and length of each piece
 
         def choose(piece: Piece) -> int:
             rank = ranks[piece.qid]
-            written[places[rank]].extend((rank, piece.text.nbytes, piece.rows))
+            written[places[rank]].extend((rank, len(piece.text)))
             return int(places[rank])
 
         _send(data.pieces(), parts, choose, declare=False)
         for part, pieces in zip(parts, written, strict=True):
             part.finish()
-            part.sort_into(out, np.array(pieces).reshape(-1, 3))
+            part.sort_into(out, np.array(pieces).reshape(-1, 2))
         out.rows, out.queries = sum(part.rows for part in parts), len(ranks)
     return out.written
 

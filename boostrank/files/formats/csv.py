@@ -59,13 +59,43 @@ class CsvSource(TableSource):
         try:
             if not newline and len(file.head) >= HEAD:
                 raise DataError(f"the line exceeds {HEAD >> 10} KiB: is this a table?")
-            header = _header(line.removesuffix(b"\r"), self.delimiter)
+            header = self._names(line.removesuffix(b"\r"))
         except DataError as error:
             raise FileFormatError(str(error), file=file.name, line=1) from None
         columns = self.choose(header, file.name, file.path)
         file.columns = self.with_text(columns, *self._text_in(file.head, columns), file.name)
         file.header = line + b"\n"
         file.head = file.head[len(file.header) :]
+
+    def _names(self, line: bytes) -> list[str]:
+        """Return the column names in the first line."""
+        if not line.strip():
+            raise DataError("the first line is blank or the file is empty: name the columns")
+        # Recognise libsvm text and the separator line of Excel before they become column names.
+        if _LIBSVM.match(line):
+            raise DataError(
+                "the file seems to be libsvm text (label qid:ID number:value ...):"
+                f" {quote_token(line)}; pass --format libsvm"
+            )
+        if line.lower().startswith(b"sep="):
+            raise DataError("the first line is Excel's separator: `tail -n +2` removes it")
+        words, row = self._row(line, 0)
+        if words:
+            raise DataError(f"the first line cannot be split into names: {words}")
+        if len(row) == 1 and line.startswith(b"#"):
+            raise DataError("the first line is a comment: `tail -n +2` removes it")
+        # Suspect another delimiter.
+        for other, words in (
+            (b",", "commas: pass --format csv"),
+            (b"\t", "tabs: pass --format tsv"),
+            (b";", "semicolons: write commas"),
+            (b"|", "vertical bars: write commas"),
+            (b"\1", "control characters: write commas"),
+            (b" ", "blanks: write commas"),
+        ):
+            if len(row) == 1 and other in line:
+                raise DataError(f"the columns seem to be separated by {words}")
+        return list(map(str.strip, row))
 
     def batch(self, file: File, chunk: Any) -> Batch:
         """Parse the columns that are needed, and number their lines without the blank ones."""
@@ -178,7 +208,8 @@ class CsvSource(TableSource):
         return Batch(file, np.array(list(rows), np.int64), len(raw_lines), arrays, faults)
 
     def _row(self, raw: bytes, width: int) -> tuple[str, list[str]]:
-        """Return the reason why a line is refused, or "" if it is accepted, and its cells."""
+        """Return the reason why a line is refused, or "" if it is accepted, and its cells, whose
+        number is `width` if that is not 0."""
         if b"\0" in raw:
             return NUL_BYTE, []
         if b"\r" in raw:
@@ -190,7 +221,7 @@ class CsvSource(TableSource):
         except (csv.Error, StopIteration):
             words = 'a quote (") is not closed on its line: double the quote'
             return f"{words}; cells cannot span lines", []
-        if len(row) != width:
+        if width and len(row) != width:
             words = f"the row has {len(row):,} cells, but the first line has {width:,} names"
             if len(row) > width and self.delimiter == ",":
                 words += ": write decimal points, and quote text with commas"
@@ -253,47 +284,6 @@ class CsvSource(TableSource):
             return column
         numbers = pa.array(list(map(float, words)), pa.float64())
         return pa.DictionaryArray.from_arrays(coded.indices, numbers)
-
-
-def _header(line: bytes, delimiter: str) -> list[str]:
-    """Return the column names in the first line."""
-    if not line.strip():
-        raise DataError("the first line is blank or the file is empty: name the columns")
-    # Recognise libsvm text before its values become column names.
-    if _LIBSVM.match(line):
-        raise DataError(
-            "the file seems to be libsvm text (label qid:ID number:value ...):"
-            f" {quote_token(line)}; pass --format libsvm"
-        )
-    try:
-        text = line.decode()
-    except UnicodeDecodeError:
-        raise DataError(
-            "the first line is not UTF-8: convert it, `iconv -f LATIN1 -t UTF-8`"
-        ) from None
-    # Refuse the line ends and the separator line of other programs.
-    if "\r" in text:
-        raise DataError(LONE_RETURN)
-    if text.lower().startswith("sep="):
-        raise DataError("the first line is Excel's separator: `tail -n +2` removes it")
-    try:
-        row = next(csv.reader([text], delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        raise DataError(f"the first line cannot be split into names: {error}") from None
-    if len(row) == 1 and text.startswith("#"):
-        raise DataError("the first line is a comment: `tail -n +2` removes it")
-    # Suspect another delimiter.
-    for other, words in (
-        (",", "commas: pass --format csv"),
-        ("\t", "tabs: pass --format tsv"),
-        (";", "semicolons: write commas"),
-        ("|", "vertical bars: write commas"),
-        ("\1", "control characters: write commas"),
-        (" ", "blanks: write commas"),
-    ):
-        if len(row) == 1 and other in text:
-            raise DataError(f"the columns seem to be separated by {words}")
-    return list(map(str.strip, row))
 
 
 class TsvSource(CsvSource):
