@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import os
 import secrets
 import stat
@@ -55,14 +54,6 @@ CHUNK_BYTES = 4 << 20
 # Rows on disk -------------------------------------------------------------------------------------
 
 
-class _Place(NamedTuple):
-    """The position of an array in the file, the shape of an entry, and the type."""
-
-    offset: int
-    shape: tuple[int, ...]
-    kind: np.dtype[Any]
-
-
 class RowStore:
     """Parsed blocks in an unnamed temporary file, which is removed when the process ends.
 
@@ -76,16 +67,17 @@ class RowStore:
             dir=self.folder, prefix=".boostrank-rows-", buffering=0
         )
         self._lock = threading.Lock()
-        self._places: list[list[_Place]] = []  # arrays of each block
+        # Position in the file, and type of a row, of the arrays of each block.
+        self._arrays: list[list[tuple[int, Any]]] = []
         self._size, self.starts = 0, [0]
 
     def put(self, block: Block) -> None:
         """Write the features of the next block, and remove them from the block."""
         arrays: Any = block.sparse if block.dense is None else [block.dense]
-        places = []
+        stored = []
         try:
             for array in arrays:
-                places.append(_Place(self._size, array.shape[1:], array.dtype))
+                stored.append((self._size, np.dtype((array.dtype, array.shape[1:]))))
                 data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
                 while data:
                     count = self._file.write(data) or 0
@@ -97,7 +89,7 @@ class RowStore:
                 f" {self._size / 1e9:.1f} GB so far); they take 4 bytes per value until training"
                 " ends; use a larger disk (--cache, or TMPDIR without a cache)"
             ) from error
-        self._places.append(places)
+        self._arrays.append(stored)
         self.starts.append(self.starts[-1] + block.n_rows)
         block.dense = block.sparse = None
 
@@ -107,25 +99,24 @@ class RowStore:
 
     def read(self, i: int, first: int, stop: int) -> Block:
         """Return rows `first` to `stop` of block i."""
-        places, block = self._places[i], Block(np.zeros(stop - first), np.zeros(0, np.int64))
-        if len(places) == 1:
-            block.dense = self._read(places[0], first, stop)
+        stored, block = self._arrays[i], Block(np.zeros(stop - first), np.zeros(0, np.int64))
+        if len(stored) == 1:
+            block.dense = self._read(*stored[0], first, stop)
             return block
-        ends = self._read(places[0], 0, stop)
+        ends = self._read(*stored[0], 0, stop)
         begin, end = int(ends[first - 1]) if first else 0, int(ends[-1])
-        ids, values = [self._read(place, begin, end) for place in places[1:]]
+        ids, values = [self._read(*array, begin, end) for array in stored[1:]]
         block.sparse = ends[first:] - begin, ids, values
         return block
 
-    def _read(self, place: _Place, first: int, stop: int) -> Array:
-        """Return entries `first` to `stop` of an array."""
-        size = math.prod(place.shape)
+    def _read(self, offset: int, kind: Any, first: int, stop: int) -> Array:
+        """Return rows `first` to `stop` of an array."""
         with self._lock:
-            self._file.seek(place.offset + first * size * place.kind.itemsize)
-            array = np.fromfile(self._file, place.kind, (stop - first) * size)
-        if array.size < (stop - first) * size:
+            self._file.seek(offset + first * kind.itemsize)
+            array = np.fromfile(self._file, kind, stop - first)
+        if len(array) < stop - first:
             raise TrainingError(f"{self.folder}: the temporary file of rows is truncated")
-        return array.reshape(stop - first, *place.shape)
+        return array
 
 
 class StoredFeatures(InParts):
