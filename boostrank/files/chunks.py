@@ -10,7 +10,6 @@ import contextlib
 import lzma
 import os
 import re
-import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -264,15 +263,14 @@ def _open_any(source: OneSource, max_bytes: int | None) -> TextFile:
     path = os.fspath(source)
     if path == "-":
         return TextFile(partial(os.read, sys.stdin.fileno()), "<stdin>", max_bytes)
+    if os.path.isdir(path):
+        raise FileFormatError("the path is a directory; pass a file in it", file=path)
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     except OSError as error:
         raise FileFormatError(str(error.strerror), file=path) from None
     try:
-        mode = os.fstat(fd).st_mode
-        if stat.S_ISDIR(mode):
-            raise FileFormatError("the path is a directory; pass a file in it", file=path)
-        regular = path if stat.S_ISREG(mode) else None
+        regular = path if os.path.isfile(path) else None
         return TextFile(partial(os.read, fd), path, max_bytes, regular, fd)
     except BaseException:
         os.close(fd)

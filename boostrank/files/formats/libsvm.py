@@ -132,16 +132,15 @@ def _general(text: bytes, code: int) -> tuple[str, int] | None:
 def check_no_names(head: bytes, file: str) -> None:
     """Refuse feature names that are used as numbers, as in `bm25:0.3`, and suggest a command that
     writes a table."""
-    lines = enumerate((line.split(b"#")[0].split() for line in head.split(b"\n")), 1)
-    number, row = next(((i, row) for i, row in lines if row), (0, []))
-    pairs = [pair for pair in row[1:] if not pair.startswith(b"qid:")]
+    tokens = [token for row in _first_rows(head)[:1] for token in row[1:]]
+    pairs = [token for token in tokens if not token.startswith(b"qid:")]
     if pairs and all(map(_NAMED.fullmatch, pairs)):
         raise FileFormatError(
             f"{quote_token(pairs[0])} has a name, but libsvm text has feature numbers; to write a "
             f"table, run python -c '{_TO_TABLE}' {shlex.quote(file)} "
             f"{shlex.quote(file + '.csv')}",
             file=file,
-            line=number,
+            line=1 + _comments(head).count(b"\n"),
         )
 
 
@@ -507,6 +506,11 @@ def _first_rows(head: bytes) -> list[list[bytes]]:
     return [row for row in rows if row][:_PROBED_LINES]
 
 
+def _comments(head: bytes) -> bytes:
+    """Return the comments and blank lines before the first row."""
+    return next(_HEAD.finditer(head))[0]
+
+
 def _lack_labels(rows: list[list[bytes]]) -> bool:
     """Return whether the first row begins with a query id, or with ascending features (else
     label:weight)."""
@@ -520,15 +524,13 @@ def _lack_labels(rows: list[list[bytes]]) -> bool:
 def _base_in_comment(head: bytes) -> int | None:
     """Return the number of the first feature by scikit-learn's comment before the first row, or
     None."""
-    comments = _HEAD.match(head)
-    match = _BASE.search(comments[0]) if comments else None
+    match = _BASE.search(_comments(head))
     return None if match is None else int(match[1].lower() == b"one")
 
 
 def declarations_in(text: bytes) -> bytes:
     """Return the comments before the first row that number or name the features."""
-    comments = _HEAD.match(text)
-    lines = comments[0].splitlines(keepends=True) if comments else []
+    lines = _comments(text).splitlines(keepends=True)
     return b"".join(line for line in lines if _BASE.match(line) or names_in_head(line, ""))
 
 
