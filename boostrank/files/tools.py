@@ -93,7 +93,7 @@ def split(
         return part
 
     paths = [name_output(output, name) for name in parts]
-    return _distribute(DataFiles(source, progress, **reading), paths, choose, "try another seed")
+    return _distribute(DataFiles(source, progress, **reading), paths, choose)
 
 
 def shard(
@@ -118,7 +118,7 @@ def shard(
         return current
 
     paths = [name_output(output, f"{i:03}") for i in range(shards)]
-    return _distribute(DataFiles(source, progress, **reading), paths, choose, "take fewer shards")
+    return _distribute(DataFiles(source, progress, **reading), paths, choose)
 
 
 def sample(
@@ -244,9 +244,7 @@ def _send(
                 out.drain()
 
 
-def _distribute(
-    data: DataFiles, paths: list[str], choose: Callable[[Piece], int], if_empty: str
-) -> list[Written]:
+def _distribute(data: DataFiles, paths: list[str], choose: Callable[[Piece], int]) -> list[Written]:
     """Write each piece to the output chosen by `choose`, atomically for all outputs."""
     real: dict[str, str] = {}
     for path in paths:
@@ -261,11 +259,11 @@ def _distribute(
         _send(data.contiguous_pieces(), outputs, choose)
         empty = [out.path for out in outputs if out.queries == 0]
         if empty:
-            queries = sum(out.queries for out in outputs)
+            queries, remedy = sum(out.queries for out in outputs), "try another seed"
             if queries < len(outputs):
-                if_empty = f"take fewer shards or parts: there are only {queries:,} queries"
+                remedy = f"take fewer shards or parts: there are only {queries:,} queries"
             raise DataError(
-                f"there is no query for {list_names(empty)}, so nothing was written; {if_empty}"
+                f"there is no query for {list_names(empty)}, so nothing was written; {remedy}"
             )
         for out in outputs:  # flush everything before the first file is replaced
             out.finish()
