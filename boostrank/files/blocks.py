@@ -94,11 +94,10 @@ class Fault:
 
     def error(self, file: str, lines_before: int, *, by_row: bool = False) -> FileFormatError:
         """Return the error to raise, given the number of lines or rows before the block."""
+        line = lines_before + self.line
         if by_row:
-            return FileFormatError(f"row {lines_before + self.line}: {self.reason}", file=file)
-        return FileFormatError(
-            self.reason, file=file, line=lines_before + self.line, column=self.column
-        )
+            return FileFormatError(f"row {line}: {self.reason}", file=file)
+        return FileFormatError(self.reason, file=file, line=line, column=self.column)
 
 
 class UnreadableLine(Exception):

@@ -288,7 +288,6 @@ def _digest(data: bytes) -> bytes:
 
 def _checksum(file: Any) -> str:
     """Return a hash of the file, which detects accidental damage."""
-    file.seek(0)
     digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
     file.seek(0)
     return digest.hexdigest()

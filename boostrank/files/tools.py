@@ -79,10 +79,9 @@ def split(
             )
         if not 0.0 < share <= 1.0:
             raise ParameterError(f"part {name} has share {share!r}; allowed: above 0, at most 1")
-    if abs(math.fsum(parts.values()) - 1.0) > 1e-6:
-        raise ParameterError(
-            f"the shares of the parts add up to {math.fsum(parts.values()):g}, not 1"
-        )
+    total = math.fsum(parts.values())
+    if abs(total - 1.0) > 1e-6:
+        raise ParameterError(f"the shares of the parts add up to {total:g}, not 1")
     limits = [share * 2**64 for share in itertools.accumulate(parts.values())][:-1]
     part = 0
 
@@ -154,7 +153,7 @@ def sample(
 
     with open_output(output, data.spec, data.files) as out, data.again(number is not None):
         if number is not None:
-            qids = (part.qid for part in data.contiguous_pieces() if part.begins)
+            qids = (piece.qid for piece in data.contiguous_pieces() if piece.begins)
             draws = heapq.nsmallest(number, (draw(qid, seed, b"sample") for qid in qids))
             if len(draws) < number:
                 raise DataError(f"{number:,} queries requested, but there are only {len(draws):,}")

@@ -106,7 +106,7 @@ class CsvSource(TableSource):
         n_lines = np.count_nonzero(array == 10) + text.unterminated
         lines = np.arange(1, n_lines + 1)
         if table is not None and table.num_rows != n_lines:  # some lines are blank
-            lines = lines[np.array(list(map(bool, text.split())), bool)]
+            lines = np.flatnonzero(list(map(bool, text.split()))) + 1
         if table is None or lines.size != table.num_rows:
             batch = self._line_by_line(text, file, numbers, texts)
         else:
