@@ -60,7 +60,7 @@ class ToySource(Source):
         file = open_text(one, max_bytes)
         heading = file.head.split(b"\\n")[0]
         self.names = tuple(heading.decode().split(",")[2:])
-        file.skip(len(heading) + 1)
+        file.head = file.head[len(heading) + 1 :]
         return file
 
     def parse(self, file, load):

@@ -62,9 +62,6 @@ BEYOND_FLOAT32 = (
 )
 INT32_MAX = np.iinfo(np.int32).max
 _MAPPED_FROM = 1 << 20
-_PRIVATE: dict[str, int] = (
-    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
-)
 
 
 def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> Array:
@@ -73,11 +70,10 @@ def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> Array:
 
     `malloc` would keep the freed memory of all blocks, which together are as large as the data set.
     """
-    sizes = shape if isinstance(shape, tuple) else (shape,)
-    size = math.prod(sizes) * np.dtype(kind).itemsize
+    size = int(np.prod(shape)) * np.dtype(kind).itemsize
     if size < _MAPPED_FROM:
         return np.zeros(shape, kind)
-    return np.frombuffer(mmap.mmap(-1, size, **_PRIVATE), kind).reshape(shape)
+    return np.frombuffer(mmap.mmap(-1, size, access=mmap.ACCESS_COPY), kind).reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -98,11 +94,10 @@ class Fault:
 
     def error(self, file: str, lines_before: int, *, by_row: bool = False) -> FileFormatError:
         """Return the error to raise, given the number of lines or rows before the block."""
+        line = lines_before + self.line
         if by_row:
-            return FileFormatError(f"row {lines_before + self.line}: {self.reason}", file=file)
-        return FileFormatError(
-            self.reason, file=file, line=lines_before + self.line, column=self.column
-        )
+            return FileFormatError(f"row {line}: {self.reason}", file=file)
+        return FileFormatError(self.reason, file=file, line=line, column=self.column)
 
 
 class UnreadableLine(Exception):
@@ -166,7 +161,7 @@ class Block:
     size: int = 0
     result: Any = None
     text: Any = None
-    ends: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    ends: Any = None
     head: Any = b""
 
     @classmethod
@@ -200,13 +195,12 @@ class Block:
 
     def cells(self) -> tuple[Int64Array, Int32Array, Float32Array]:
         """Convert the block to sparse form, without +0.0, and return `sparse`."""
-        if self.sparse is None:
-            assert self.dense is not None
+        if self.dense is not None:
             stored = self.dense.view(np.uint32) != 0
             ends = np.cumsum(np.count_nonzero(stored, axis=1), dtype=np.int64)
             self.sparse = ends, np.nonzero(stored)[1].astype(np.int32), self.dense[stored]
             self.dense = None
-        return self.sparse
+        return self.sparse  # type: ignore[return-value]
 
     def tile(self, first: int, stop: int, numbers: Int64Array) -> Float32Array:
         """Return the features with the given numbers, float32[stop - first, c] in C order."""
@@ -221,8 +215,7 @@ class Block:
         )
         position[numbers] = np.arange(numbers.size)
         out = zeroed((stop - first, numbers.size), np.float32)
-        places, values = position[ids[begin:end]], values[begin:end]
-        fill_dense(ends[first:stop] - begin, stop - first, places, values, numbers.size - 1, out)
+        fill_dense(ends[first:stop] - begin, position[ids[begin:end]], values[begin:end], out)
         return out
 
 
@@ -241,101 +234,77 @@ def runs_of(ids: Array, lines: Int64Array) -> tuple[Int64Array, dict[int, bytes]
     return runs, names
 
 
-def dense_matrix(blocks: list[Block | None], base: int, columns: int, threads: int) -> Float32Array:
+def dense_matrix(blocks: list[Any], base: int, columns: int, threads: int) -> Float32Array:
     """Return the features of all blocks, float32[N, columns]. Each block leaves the list once it is
     copied."""
     starts = _starts(blocks)
     out = np.zeros((int(starts[-1]), columns), np.float32)
 
     def copy(i: int) -> None:
-        block = blocks[i]
-        assert block is not None
+        block: Block = blocks[i]
         target = out[starts[i] : starts[i + 1]]
         if block.dense is not None:
             part = block.dense[:, base : base + columns]
             target[:, : part.shape[1]] = part
-        elif block.sparse is not None:
-            row_ends, ids, values = block.sparse
-            fill_dense(row_ends, block.n_rows, ids - np.int32(base), values, columns - 1, target)
+        else:
+            row_ends, ids, values = block.cells()
+            fill_dense(row_ends, ids - np.int32(base), values, target)
         blocks[i] = None
 
     run_parallel(copy, range(len(blocks)), threads)
     return out
 
 
-def sparse_matrix(blocks: list[Block | None], base: int, columns: int) -> sparse.csr_matrix:
+def sparse_matrix(blocks: list[Any], base: int, columns: int) -> sparse.csr_matrix:
     """Return the features of all blocks as CSR, without +0.0. Each block leaves the list once it is
     copied."""
     starts = _starts(blocks)
-    kept = sum(b.cells()[1].size for b in blocks if b is not None)
+    kept = sum(block.cells()[1].size for block in blocks)
     # SciPy needs both index arrays of one type: int64 only if the offsets require it.
     kind = np.int32 if kept <= INT32_MAX else np.int64
     indptr = np.zeros(int(starts[-1]) + 1, kind)
     indices, data = np.empty(kept, kind), np.empty(kept, np.float32)
     at = 0
     for i, block in enumerate(blocks):
-        if block is not None:
-            row_ends, ids, values = block.cells()
-            end = at + values.size
-            indptr[starts[i] + 1 : starts[i + 1] + 1] = row_ends + at
-            np.subtract(ids, base, out=indices[at:end], casting="same_kind")
-            data[at:end] = values
-            at = end
-        blocks[i] = None
+        row_ends, ids, values = block.cells()
+        end = at + values.size
+        indptr[starts[i] + 1 : starts[i + 1] + 1] = row_ends + at
+        np.subtract(ids, base, out=indices[at:end], casting="same_kind")
+        data[at:end] = values
+        at, blocks[i] = end, None
     matrix = sparse.csr_matrix((int(starts[-1]), columns), dtype=np.float32)
-    matrix.data, matrix.indices, matrix.indptr = (
-        data,
-        indices,
-        indptr,
-    )  # the constructor would check and copy
+    # The constructor would check and copy.
+    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
     return matrix
 
 
-def _starts(blocks: Sequence[Block | None]) -> Int64Array:
-    return np.cumsum([0, *(b.n_rows for b in blocks if b is not None)], dtype=np.int64)
+def _starts(blocks: Sequence[Block]) -> Int64Array:
+    return np.cumsum([0, *(block.n_rows for block in blocks)], dtype=np.int64)
 
 
-@entry_point(types.void(I1, INT, N1, S1, INT, S2))
+@entry_point(types.void(I1, N1, S1, S2))
 def fill_dense(
-    row_ends: Int64Array,
-    rows: int,
-    ids: Int32Array,
-    values: Float32Array,
-    limit: int,
-    out: Float32Array,
+    row_ends: Int64Array, ids: Int32Array, values: Float32Array, out: Float32Array
 ) -> None:
-    """Write the values of features up to number `limit` to `out`, float32[rows, columns], which
-    contains zeros."""
+    """Write the values of the features in `out`, float32[rows, columns], which contains zeros."""
     begin = 0
-    for row in range(rows):
+    for row in range(out.shape[0]):
         for i in range(begin, row_ends[row]):
-            if ids[i] <= limit:
+            if ids[i] < out.shape[1]:
                 out[row, ids[i]] = values[i]
         begin = row_ends[row]
 
 
-@entry_point(INT(I1, INT, N1, S1, INT, I1, N1, S1))
-def fill_sparse(
-    row_ends: Int64Array,
-    rows: int,
-    ids: Int32Array,
-    values: Float32Array,
-    limit: int,
-    out_ends: Int64Array,
-    out_ids: Int32Array,
-    out_values: Float32Array,
-) -> int:
-    """Copy the values of features up to number `limit`, except +0.0, and return the number of
-    copied values.
-
-    `out_ids` and `out_values` may be the input arrays.
-    """
-    begin, kept = 0, 0
-    for row in range(rows):
-        for i in range(begin, row_ends[row]):
+@entry_point(INT(I1, N1, S1, INT))
+def drop_zeros(row_ends: Int64Array, ids: Int32Array, values: Float32Array, limit: int) -> int:
+    """Keep the values of features up to number `limit`, except +0.0, in place, and return their
+    number."""
+    begin = kept = 0
+    for row in range(row_ends.size):
+        end = row_ends[row]
+        for i in range(begin, end):
             if ids[i] <= limit and (values[i] != 0.0 or math.copysign(1.0, values[i]) < 0.0):
-                out_ids[kept], out_values[kept] = ids[i], values[i]
+                ids[kept], values[kept] = ids[i], values[i]
                 kept += 1
-        begin = row_ends[row]
-        out_ends[row] = kept
+        begin, row_ends[row] = end, kept
     return kept

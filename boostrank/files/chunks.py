@@ -10,8 +10,6 @@ import contextlib
 import lzma
 import os
 import re
-import stat
-import struct
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -41,7 +39,7 @@ STANDS_FOR_MISSING = ": if it stands for a missing value, --missing-token {} rea
 
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 CELL = re.compile(rb"(^|[ \t])(qid|\d+):")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL = {code: ascii(chr(code))[1:-1] for code in (*range(32), 127)}
 _LONGEST = 40
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 NUL_BYTE = "the line contains a NUL byte: the file is damaged, or is not text"
@@ -52,9 +50,8 @@ _UTF16 = "the file seems to be UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"
 LONGEST_MAGIC = 6
 _AT_A_TIME = 1 << 18
 _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MiB; a damaged or hostile file may request 4 GiB
-_ZSTD = struct.pack("<I", 0xFD2FB528)
-# Pzstd writes one before each frame.
-_ZSTD_SKIPPABLE = tuple(struct.pack("<I", 0x184D2A50 + i) for i in range(16))
+# Pzstd writes a skippable frame before each frame.
+_ZSTD = (b"(\xb5/\xfd", *(b"%c*M\x18" % i for i in range(0x50, 0x60)))
 
 
 def zstd_module() -> Any:
@@ -73,7 +70,7 @@ _FORMATS: dict[tuple[bytes, ...], tuple[str, Callable[[], Any]]] = {
     (b"\x1f\x8b",): ("gzip", partial(zlib.decompressobj, 16 + zlib.MAX_WBITS)),
     (b"BZh",): ("bzip2", bz2.BZ2Decompressor),
     (b"\xfd7zXZ\x00",): ("xz", partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, _XZ_MEMORY)),
-    (_ZSTD, *_ZSTD_SKIPPABLE): ("zstd", lambda: zstd_module().ZstdDecompressor()),
+    _ZSTD: ("zstd", lambda: zstd_module().ZstdDecompressor()),
 }
 
 
@@ -81,54 +78,6 @@ def packing(head: bytes) -> tuple[str, Callable[[], Any]] | None:
     """Return the name and the decompressor for data that begin with `head`, or None if they are not
     compressed."""
     return next((packer for magic, packer in _FORMATS.items() if head.startswith(magic)), None)
-
-
-class Unpacker:
-    """Reader that decompresses the bytes in `head` and then the bytes that `read` returns, member
-    by member."""
-
-    def __init__(self, read: Callable[[int], bytes], head: bytes, name: str) -> None:
-        self._read, self._packed, self._name = read, head, name
-        packer = packing(head)
-        assert packer is not None
-        self._format, self._make = packer
-        self._member: Any = self._make()
-        # zstd's error is an exception class of its module, which is imported by now
-        self._damage: tuple[type[Exception], ...] = (
-            zlib.error,
-            lzma.LZMAError,
-            OSError,
-            ValueError,
-        )
-        if self._format == "zstd":
-            self._damage += (zstd_module().ZstdError,)
-
-    def read(self, size: int) -> bytes:
-        """Return up to `size` bytes of text, or b"" at the end. Checksums are verified."""
-        while True:
-            if self._member is None:  # between members; tapes and some tools pad with zeros
-                while not (packed := self._packed.lstrip(b"\0")):
-                    self._packed = self._read(_AT_A_TIME)
-                    if not self._packed:
-                        return b""
-                self._packed, self._member = packed, self._make()
-            if not self._packed and getattr(self._member, "needs_input", True):
-                self._packed = self._read(_AT_A_TIME)
-                if not self._packed:
-                    raise FileFormatError(
-                        f"the {self._format} data is truncated, and was not used", file=self._name
-                    )
-            try:
-                text = self._member.decompress(self._packed, size)
-            except self._damage as error:
-                raise FileFormatError(
-                    f"the {self._format} data is damaged: {error}", file=self._name
-                ) from None
-            self._packed = getattr(self._member, "unconsumed_tail", b"")
-            if self._member.eof:
-                self._packed, self._member = self._member.unused_data, None
-            if text:
-                return bytes(text)
 
 
 @dataclass
@@ -142,12 +91,12 @@ class Text:
     @property
     def unterminated(self) -> bool:
         """Whether the last line has no newline."""
-        return self.size > 0 and self.buffer[self.size - 1] != 10
+        return self.buffer[self.size - 1] != 10
 
     def split(self) -> list[bytes]:
         """Return the lines, without their ends."""
         lines = bytes(self.buffer[: self.size]).removesuffix(b"\n").split(b"\n")
-        return [line.removesuffix(b"\r") for line in lines] if self.size else []
+        return [line.removesuffix(b"\r") for line in lines]
 
     def lines(self) -> tuple[memoryview, Int64Array]:
         """Return the text, with a newline at its end, and the position after each line."""
@@ -173,6 +122,8 @@ class TextFile(File):
         buffers: buffers of earlier chunks that are not used any more.
     """
 
+    _member: Any
+
     def __init__(
         self,
         read: Callable[[int], bytes],
@@ -188,10 +139,12 @@ class TextFile(File):
         first = b""
         while len(first) < LONGEST_MAGIC and (more := self._read_raw(HEAD)):
             first += more
-        self.is_packed = packing(first) is not None
-        self._next = self._read_raw
-        if self.is_packed:
-            self._next, first = Unpacker(self._read_raw, first, name).read, b""
+        packer = packing(first)
+        self.is_packed, self._next = packer is not None, self._read_raw
+        if packer is not None:
+            self._format, self._make = packer
+            self._packed, self._member = first, None
+            self._next, first = self._unpack, b""
         self.text_bytes = len(first)
         space = bytearray(max(0, HEAD - len(first)))
         head = first + space[: self._fill(memoryview(space))]
@@ -202,10 +155,6 @@ class TextFile(File):
             raise FileFormatError(_UTF16, file=self.name)
         self.head, self.done = head.removeprefix(BYTE_ORDER_MARK), self._raw_bytes
 
-    def skip(self, size: int) -> None:
-        """Skip bytes at the beginning of the head."""
-        self.head = self.head[size:]
-
     def _read_raw(self, size: int) -> bytes:
         try:
             data = self._raw(size)
@@ -215,6 +164,36 @@ class TextFile(File):
             ) from None
         self._raw_bytes += len(data)
         return data
+
+    def _unpack(self, size: int) -> bytes:
+        """Decompress up to `size` bytes of text, member by member, or return b"" at the end, and
+        verify checksums."""
+        while True:
+            if self._member is None:  # between members; tapes and some tools pad with zeros
+                while not (packed := self._packed.lstrip(b"\0")):
+                    self._packed = self._read_raw(_AT_A_TIME)
+                    if not self._packed:
+                        return b""
+                self._packed, self._member = packed, self._make()
+            if not self._packed and getattr(self._member, "needs_input", True):
+                self._packed = self._read_raw(_AT_A_TIME)
+                if not self._packed:
+                    raise FileFormatError(
+                        f"the {self._format} data is truncated, and was not used", file=self.name
+                    )
+            try:
+                text = self._member.decompress(self._packed, size)
+            except MemoryError:
+                raise
+            except Exception as error:  # each library has its own
+                raise FileFormatError(
+                    f"the {self._format} data is damaged: {error}", file=self.name
+                ) from None
+            self._packed = getattr(self._member, "unconsumed_tail", b"")
+            if self._member.eof:
+                self._packed, self._member = self._member.unused_data, None
+            if text:
+                return bytes(text)
 
     def _fill(self, view: memoryview) -> int:
         """Fill a view with text, and return the number of bytes, which is smaller at the end."""
@@ -284,15 +263,14 @@ def _open_any(source: OneSource, max_bytes: int | None) -> TextFile:
     path = os.fspath(source)
     if path == "-":
         return TextFile(partial(os.read, sys.stdin.fileno()), "<stdin>", max_bytes)
+    if os.path.isdir(path):
+        raise FileFormatError("the path is a directory; pass a file in it", file=path)
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     except OSError as error:
         raise FileFormatError(str(error.strerror), file=path) from None
     try:
-        mode = os.fstat(fd).st_mode
-        if stat.S_ISDIR(mode):
-            raise FileFormatError("the path is a directory; pass a file in it", file=path)
-        regular = path if stat.S_ISREG(mode) else None
+        regular = path if os.path.isfile(path) else None
         return TextFile(partial(os.read, fd), path, max_bytes, regular, fd)
     except BaseException:
         os.close(fd)
@@ -323,13 +301,7 @@ def first_line(path: str) -> bytes:
 def quote_token(token: bytes) -> str:
     """Return a token for use in messages, in printable, quoted and shortened form."""
     text = token if len(token) <= _LONGEST else token[:_LONGEST] + b"..."
-    return (
-        "'"
-        + _CONTROL.sub(
-            lambda match: ascii(match[0])[1:-1], text.decode("ascii", "backslashreplace")
-        )
-        + "'"
-    )
+    return f"'{text.decode('ascii', 'backslashreplace').translate(_CONTROL)}'"
 
 
 def separator_in(head: bytes) -> bytes:

@@ -31,11 +31,9 @@ from boostrank.files.formats.arrow import ColumnarSource
 from boostrank.files.side_files import WEIGHT_SUFFIX, find_sidecar, refuse_sidecars
 from boostrank.files.source import (
     AnySource,
-    File,
     Format,
     Progress,
     Reading,
-    Source,
     expand,
     format_by_name,
     format_of,
@@ -94,7 +92,46 @@ class DataFiles:
             if isinstance(source, SimpleNamespace):
                 source.seek(0)
         with closing(self.spec.source(self.files, Reading(**self._reading, whole=True))) as opened:
-            yield from _pieces(opened, self._progress)
+            file, before, piece = opened.first, opened.header_lines, None
+            last = carry = b""  # query of the previous row in this file; comments before the next
+            for current, block in opened.blocks(CHUNK_BYTES, 1):
+                if current is not file:
+                    if piece is not None and carry:
+                        yield _with_comments(piece, carry)
+                        carry = b""
+                    file, last, before = current, b"", opened.header_lines
+                if block.text is None:
+                    continue
+                if block.unterminated:
+                    warn_user(
+                        f"{file.name}: the last line has no newline; the file may be truncated"
+                    )
+                # Yield each query, with the comments and blank lines before it.
+                begin, starts = 0, block.runs[:, slots.RUN_ROW].tolist()
+                for i, (start, stop) in enumerate(pairwise([*starts, block.n_rows])):
+                    qid = block.names.get(i) or b"%d" % block.runs[i, slots.RUN_ID]
+                    end = int(block.ends[stop - 1])
+                    text, line = block.text[begin:end], before + int(block.runs[i, slots.RUN_LINE])
+                    if carry:
+                        text, carry = memoryview(carry + text), b""
+                    rows, begins = stop - start, qid != last
+                    piece = Piece(qid, text, rows, begins, file.name, line, block.head)
+                    yield piece
+                    begin, last = end, qid
+                if block.bad:
+                    raise block.bad[0].error(file.name, before, by_row=self.columnar)
+                if not self.columnar:
+                    carry += block.text[begin:]
+                before += int(block.counts[slots.LINES])
+                if len(carry) > _MOST_COMMENTS:
+                    words = f"more than {_MOST_COMMENTS >> 20} MiB of comments or blank lines"
+                    raise FileFormatError(f"{words}; remove them", file=file.name, line=before)
+                if self._progress is not None:
+                    self._progress(opened.done, opened.total)
+            if piece is None:
+                raise FileFormatError(NO_ROWS, file=opened.first.name)
+            if carry:
+                yield _with_comments(piece, carry)
 
     def contiguous_pieces(self) -> Iterator[Piece]:
         """Yield the pieces, and refuse queries that are not contiguous."""
@@ -130,47 +167,6 @@ class Piece(NamedTuple):
     file: str
     line: int
     head: Any = b""
-
-
-def _pieces(opened: Source, progress: Progress) -> Iterator[Piece]:
-    file: File = opened.first
-    before, piece = opened.header_lines, None
-    last = carry = b""  # query of the previous row in this file; comments before the next row
-    for current, block in opened.blocks(CHUNK_BYTES, 1):
-        if current is not file:
-            if piece is not None and carry:
-                yield _with_comments(piece, carry)
-                carry = b""
-            file, last, before = current, b"", opened.header_lines
-        if block.text is None:
-            continue
-        if block.unterminated:
-            warn_user(f"{file.name}: the last line has no newline; the file may be truncated")
-        is_text = isinstance(block.text, memoryview)
-        begin, starts = 0, block.runs[:, slots.RUN_ROW].tolist()
-        for i, (start, stop) in enumerate(pairwise([*starts, block.n_rows])):
-            qid = block.names.get(i) or b"%d" % block.runs[i, slots.RUN_ID]
-            end, line = int(block.ends[stop - 1]), before + int(block.runs[i, slots.RUN_LINE])
-            text = block.text[begin:end] if is_text else block.text.slice(begin, end - begin)
-            if carry:
-                text, carry = memoryview(carry + text), b""
-            piece = Piece(qid, text, stop - start, qid != last, file.name, line, block.head)
-            yield piece
-            begin, last = end, qid
-        if block.bad:
-            raise block.bad[0].error(file.name, before, by_row=opened.by_row)
-        if is_text:
-            carry += block.text[begin:]  # comments and blank lines stay with the next row
-        before += int(block.counts[slots.LINES])
-        if len(carry) > _MOST_COMMENTS:
-            words = f"more than {_MOST_COMMENTS >> 20} MiB of comments or blank lines; remove them"
-            raise FileFormatError(words, file=file.name, line=before)
-        if progress is not None:
-            progress(opened.done, opened.total)
-    if piece is None:
-        raise FileFormatError(NO_ROWS, file=opened.first.name)
-    if carry:
-        yield _with_comments(piece, carry)
 
 
 def _with_comments(piece: Piece, text: bytes) -> Piece:
@@ -219,16 +215,16 @@ class Output:
     """A writer of lines, which `open_output` creates."""
 
     def __init__(self, path: str, file: BinaryIO) -> None:
-        self.path, self.rows, self.queries, self._head = path, 0, 0, None
+        self.path, self.rows, self.queries = path, 0, 0
+        self._head: Any = None
         pack = _PACKERS.get(os.path.splitext(path)[1])
-        self._file = self._writer = file
-        if pack is not None:
-            self._writer = pack(file)
+        self._file = file
+        self._writer: Any = file if pack is None else pack(file)
 
     def begin(self, head: Any, file: str) -> None:
         """Write the header before the first row."""
         if self._head is None:
-            self.write(head, rows=0, begins=False)
+            self.write(head)
         elif head.rstrip() != self._head.rstrip():
             raise FileFormatError(
                 "the columns or their order differ from the previous file", file=file, line=1
@@ -236,17 +232,17 @@ class Output:
         self._head = head
 
     def add(self, piece: Piece) -> None:
-        """Write a piece, after the header."""
+        """Write and count a piece, after the header."""
         self.begin(piece.head, piece.file)
-        self.write(piece.text, rows=piece.rows, begins=piece.begins)
+        self.write(piece.text)
+        self.rows += piece.rows
+        self.queries += piece.begins
 
     def drain(self) -> None:
         """Write rows that are still in memory."""
 
-    def write(self, text: Any, *, rows: int, begins: bool) -> None:
-        """Write whole lines, which may start a new query."""
-        self.rows += rows
-        self.queries += begins
+    def write(self, text: Any) -> None:
+        """Write whole lines."""
         self._writer.write(text)
 
     def finish(self) -> None:
@@ -261,16 +257,14 @@ class Output:
             self._writer.close()
 
     def sort_into(self, out: Output, pieces: Int64Array) -> None:
-        """Copy pieces (int64[n, 3]: the rank, bytes and rows of each) to another output, stably
+        """Copy pieces (int64[n, 2]: the rank and length of each) to another output, stably
         sorted by rank."""
         self._file.seek(0)
-        text, before = memoryview(self._file.read()), -1
+        text = memoryview(self._file.read())
         out.begin(self._head, self.path)
-        ends = np.cumsum(pieces[:, 1]) + len(self._head or b"")
+        ends = np.cumsum(pieces[:, 1]) + len(self._head)
         for i in np.argsort(pieces[:, 0], kind="stable"):
-            rank, size, rows = pieces[i].tolist()
-            out.write(text[ends[i] - size : ends[i]], rows=rows, begins=rank != before)
-            before = rank
+            out.write(text[ends[i] - pieces[i, 1] : ends[i]])
 
     @property
     def written(self) -> Written:
@@ -283,8 +277,7 @@ class ColumnarOutput(Output):
 
     def __init__(self, path: str, file: Any, format: str = "arrow") -> None:
         super().__init__(path, file)
-        self._format, self._same = format, True
-        self._writer: Any = None
+        self._format, self._writer = format, None
         self._held: list[Any] = []
         # Empty batches with the dictionaries so far, which Arrow files can only extend.
         self._known: list[Any] = []
@@ -312,14 +305,11 @@ class ColumnarOutput(Output):
                         f"column {name!r} is {before} in the previous file, and here {now}",
                         file=file,
                     )
-            self._same = head.equals(self._schema)
         self._head = head
 
-    def write(self, text: Any, *, rows: int, begins: bool) -> None:
+    def write(self, text: Any) -> None:
         """Keep a record batch, cast to the schema, until `drain`."""
-        self.rows += rows
-        self.queries += begins
-        if not self._same:
+        if not text.schema.equals(self._schema):
             table = arrow().Table.from_batches([text]).select(self._schema.names)
             text = table.cast(self._schema).to_batches()[0]
         self._held.append(text)
@@ -335,47 +325,40 @@ class ColumnarOutput(Output):
     def sort_into(self, out: Output, pieces: Int64Array) -> None:
         """Read the file as one table in memory, and write its rows in the order of the ranks."""
         self._file.seek(0)
-        ranks, _, rows = pieces.T
+        ranks, rows = pieces.T
         table = arrow(".ipc").open_file(self._file).read_all().combine_chunks()
         out.begin(self._schema, self.path)
         for batch in table.take(np.argsort(np.repeat(ranks, rows), kind="stable")).to_batches():
-            out.write(batch, rows=batch.num_rows, begins=False)
-        out.queries += np.unique(ranks).size
+            out.write(batch)
         out.drain()
 
 
 @contextmanager
-def open_output(
-    path: str, read: Iterable[Any] = (), spec: Format | None = None
-) -> Iterator[Output]:
+def open_output(path: str, spec: Format, read: Iterable[Any] = ()) -> Iterator[Output]:
     """Open an output (`-`: standard output), none of `read`, which replaces its file if the block
     succeeds."""
     # Refuse a name whose ending contradicts the format of the data.
-    columnar = spec is not None and issubclass(spec.source, ColumnarSource)
-    if spec is not None:
-        asked = format_by_name(path) or spec
-        if asked is not spec and not (columnar and issubclass(asked.source, ColumnarSource)):
-            raise ParameterError(
-                f"{path}: tools keep the format of the data, {spec.name}; end the name in"
-                f" {(*spec.endings, '.txt')[0]}, or read the data with --format {asked.name}"
-            )
-        if columnar and (path == STANDARD_STREAM or os.path.splitext(path)[1] in _PACKERS):
-            raise ParameterError(
-                f"{path}: {spec.name} is written to uncompressed files; end it in {spec.endings[0]}"
-            )
-        spec = asked
-    if path != STANDARD_STREAM:
+    columnar, asked = issubclass(spec.source, ColumnarSource), format_by_name(path) or spec
+    if asked is not spec and not (columnar and issubclass(asked.source, ColumnarSource)):
+        raise ParameterError(
+            f"{path}: tools keep the format of the data, {spec.name}; end the name in"
+            f" {(*spec.endings, '.txt')[0]}, or read the data with --format {asked.name}"
+        )
+    if columnar and (path == STANDARD_STREAM or os.path.splitext(path)[1] in _PACKERS):
+        raise ParameterError(
+            f"{path}: {spec.name} is written to uncompressed files; end it in {spec.endings[0]}"
+        )
+    # Write to standard output, or to a temporary file in the same folder.
+    target: Any
+    if path == STANDARD_STREAM:
+        target = nullcontext(sys.stdout.fileno())
+    else:
         check_writable(path, streams=True)
-        files = [source for source in map(path_of, read) if source not in (None, STANDARD_STREAM)]
-        check_not_read(path, files)
-        if path.endswith(".zst"):
-            zstd_module()
+        check_not_read(path, filter(None, map(path_of, read)))
         refuse_sidecars(path)
-    # Write to a temporary file in the same folder, or to standard output.
-    is_stream = path == STANDARD_STREAM
-    target = nullcontext(sys.stdout.fileno()) if is_stream else replacing(path, streams=True)
+        target = replacing(path, streams=True)
     with target as descriptor, open(descriptor, "wb", _BUFFER, closefd=False) as file:
-        output = ColumnarOutput(path, file, spec.name) if columnar and spec else Output(path, file)
+        output = ColumnarOutput(path, file, asked.name) if columnar else Output(path, file)
         try:
             yield output
             output.finish()
@@ -385,13 +368,13 @@ def open_output(
                 output.close()
 
 
-def name_output(template: str, name: str | int) -> str:
+def name_output(template: str, name: str) -> str:
     """Return the path of one of several outputs.
 
     Args:
         template: path with the placeholder `{}`. Without it, `-name` is inserted before the file
             extensions, as in `a/web-train.txt.gz` for `a/web.txt.gz`.
-        name: text, or a number, which is written with at least three digits.
+        name: part, or number with at least three digits.
     """
     if template in ("", STANDARD_STREAM):
         raise ParameterError("several outputs cannot be written to standard output; name a file")
@@ -402,4 +385,4 @@ def name_output(template: str, name: str | int) -> str:
     before, after = template.split("{}", 1)
     if set("{}") & set(before + after):
         raise ParameterError(f"output {template!r} must have {{}} once, for the name or number")
-    return before + (name if isinstance(name, str) else f"{name:03}") + after
+    return before + name + after

@@ -22,8 +22,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -39,8 +38,8 @@ from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import InParts
 from boostrank.files.assemble import read_files
-from boostrank.files.blocks import Block, dense_matrix, sparse_matrix, zeroed
-from boostrank.files.source import AnySource, Reading, expand, format_of, reading_of
+from boostrank.files.blocks import Block, dense_matrix, sparse_matrix
+from boostrank.files.source import AnySource, expand, format_of, reading_of
 from boostrank.records import BigFile, CacheHeader, as_record, from_json, jsonable
 
 FOLDER = ".boostrank-cache"
@@ -55,39 +54,31 @@ CHUNK_BYTES = 4 << 20
 # Rows on disk -------------------------------------------------------------------------------------
 
 
-class _Place(NamedTuple):
-    """The position of a block in the file, its number of rows, and its width (dense) or number of
-    values (sparse)."""
-
-    offset: int
-    rows: int
-    width: int
-    cells: int
-
-
 class RowStore:
-    """Parsed blocks in an unnamed temporary file, which is removed when the process ends."""
+    """Parsed blocks in an unnamed temporary file, which is removed when the process ends.
+
+    Attributes:
+        starts: the first row of each block, followed by the number of rows.
+    """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self.folder = os.fspath(folder or tempfile.gettempdir())
-        make_file = tempfile.TemporaryFile
-        self._file = make_file(dir=self.folder, prefix=".boostrank-rows-", buffering=0)
+        self._file = tempfile.TemporaryFile(  # noqa: SIM115
+            dir=self.folder, prefix=".boostrank-rows-", buffering=0
+        )
         self._lock = threading.Lock()
-        self._places: list[_Place] = []
-        self._starts, self._size = [0], 0
+        # Position in the file, and type of a row, of the arrays of each block.
+        self._arrays: list[list[tuple[int, Any]]] = []
+        self._size, self.starts = 0, [0]
 
     def put(self, block: Block) -> None:
         """Write the features of the next block, and remove them from the block."""
-        if block.dense is not None:
-            parts: list[Array] = [block.dense]
-            position = _Place(self._size, block.n_rows, block.dense.shape[1], 0)
-        else:
-            assert block.sparse is not None
-            parts = list(block.sparse)
-            position = _Place(self._size, block.n_rows, -1, parts[1].size)
+        arrays: Any = block.sparse if block.dense is None else [block.dense]
+        stored = []
         try:
-            for part in parts:
-                data = np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
+            for array in arrays:
+                stored.append((self._size, np.dtype((array.dtype, array.shape[1:]))))
+                data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
                 while data:
                     count = self._file.write(data) or 0
                     self._size += count
@@ -98,50 +89,34 @@ class RowStore:
                 f" {self._size / 1e9:.1f} GB so far); they take 4 bytes per value until training"
                 " ends; use a larger disk (--cache, or TMPDIR without a cache)"
             ) from error
-        self._places.append(position)
-        self._starts.append(self._starts[-1] + position.rows)
+        self._arrays.append(stored)
+        self.starts.append(self.starts[-1] + block.n_rows)
         block.dense = block.sparse = None
 
     def features(self, shape: tuple[int, int], base: int, *, is_sparse: bool) -> StoredFeatures:
         """Return the rows of all blocks as features, after the last block."""
         return StoredFeatures(self, shape, base, is_sparse=is_sparse)
 
-    @property
-    def starts(self) -> Int64Array:
-        """The first row of each block, followed by the number of rows, int64[B+1]."""
-        return np.array(self._starts, np.int64)
-
     def read(self, i: int, first: int, stop: int) -> Block:
         """Return rows `first` to `stop` of block i."""
-        position, rows = self._places[i], stop - first
-        block = Block(np.zeros(rows), np.zeros(0, np.int64))
-        if position.width >= 0:
-            block.dense = self._array(
-                position.offset + 4 * first * position.width, (rows, position.width), np.float32
-            )
+        stored, block = self._arrays[i], Block(np.zeros(stop - first), np.zeros(0, np.int64))
+        if len(stored) == 1:
+            block.dense = self._read(*stored[0], first, stop)
             return block
-        ends = self._array(position.offset, position.rows, np.int64)
-        begin, end = int(ends[first - 1]) if first else 0, int(ends[stop - 1])
-        ids = position.offset + 8 * position.rows
-        values = self._array(ids + 4 * (position.cells + begin), end - begin, np.float32)
-        block.sparse = (
-            ends[first:stop] - begin,
-            self._array(ids + 4 * begin, end - begin, np.int32),
-            values,
-        )
+        ends = self._read(*stored[0], 0, stop)
+        begin, end = int(ends[first - 1]) if first else 0, int(ends[-1])
+        ids, values = [self._read(*array, begin, end) for array in stored[1:]]
+        block.sparse = ends[first:] - begin, ids, values
         return block
 
-    def _array(self, offset: int, shape: int | tuple[int, ...], kind: Any) -> Array:
-        out = zeroed(shape, kind)
-        view = memoryview(out.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+    def _read(self, offset: int, kind: Any, first: int, stop: int) -> Array:
+        """Return rows `first` to `stop` of an array."""
         with self._lock:
-            self._file.seek(offset)
-            while view:
-                count = self._file.readinto(view) or 0
-                if count == 0:
-                    raise TrainingError(f"{self.folder}: the temporary file of rows is truncated")
-                view = view[count:]
-        return out
+            self._file.seek(offset + first * kind.itemsize)
+            array = np.fromfile(self._file, kind, stop - first)
+        if len(array) < stop - first:
+            raise TrainingError(f"{self.folder}: the temporary file of rows is truncated")
+        return array
 
 
 class StoredFeatures(InParts):
@@ -164,14 +139,15 @@ class StoredFeatures(InParts):
         order: Sequence[int] | None = None,
     ) -> None:
         self.store, self.shape, self.base, self.is_sparse = store, shape, base, is_sparse
-        self.starts, self._order = store.starts, order
+        self.starts, self._order = np.array(store.starts, np.int64), order
 
     def part(self, i: int, first: int, stop: int) -> Any:
         """Read rows of block i from disk, with the columns in the model's order."""
         columns = self.shape[1] if self._order is None else max(self._order, default=-1) + 1
-        block: list[Block | None] = [self.store.read(i, first, stop)]
+        block = [self.store.read(i, first, stop)]
+        matrix: Any
         if self.is_sparse:
-            matrix: Any = sparse_matrix(block, self.base, columns)
+            matrix = sparse_matrix(block, self.base, columns)
         else:
             matrix = dense_matrix(block, self.base, columns, threads=1)
         return matrix if self._order is None else matrix[:, self._order]
@@ -215,7 +191,7 @@ class Cache:
     """
 
     folder: Path
-    refused: str | None = field(default=None, init=False)
+    refused: str | None = None
 
     def load(self, name: str, key: Mapping[str, Any]) -> Entry | None:
         """Return the entry with this name if its key matches exactly and the entry is intact."""
@@ -244,16 +220,29 @@ class Cache:
         The contents must depend only on the key. `write_big` writes the large file and returns True
         if it is complete.
         """
-        entry = self.folder / name
+        entry, path = self.folder / name, self.folder / f"{name}.{secrets.token_hex(6)}.big"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             remove_leftovers(entry)
-            with _big_file(self.folder, name, write_big) as big:
-                previous = _read_header(entry)
-                header = CacheHeader(key=jsonable(key), note=dict(note), big=big)
-                body = json.dumps(msgspec.to_builtins(header)).encode()
-                write_atomically(entry, body + _digest(body))
-        except (OSError, BoostrankError) as error:
+            # Write, sync and checksum the large file.
+            path.touch(exist_ok=False)  # raises the system's reason, which engines do not report
+            path.unlink()
+            if not write_big(str(path)):
+                raise OSError(0, "the file is incomplete: the disk may be full")
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+                size = os.fstat(file.fileno()).st_size
+                big = BigFile(name=path.name, size=size, checksum=_checksum(file))
+            # Write the entry.
+            previous = _read_header(entry)
+            header = CacheHeader(key=jsonable(key), note=dict(note), big=big)
+            body = json.dumps(msgspec.to_builtins(header)).encode()
+            write_atomically(entry, body + _digest(body))
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            if not isinstance(error, OSError | BoostrankError):
+                raise
             cause = error if isinstance(error, OSError) else error.__cause__
             if self.refused is None:  # everything else works without a cache
                 self.refused = getattr(cause, "strerror", None) or str(error)
@@ -291,27 +280,8 @@ def _digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=_DIGEST).digest()
 
 
-@contextmanager
-def _big_file(folder: Path, name: str, write: Callable[[str], bool]) -> Iterator[BigFile]:
-    """Write, sync and checksum the large file, and remove it if the block fails."""
-    path = folder / f"{name}.{secrets.token_hex(6)}.big"
-    try:
-        path.touch(exist_ok=False)  # raises the system's reason, which engines do not report
-        path.unlink()
-        if not write(str(path)):
-            raise OSError(0, "the file is incomplete: the disk may be full")
-        with open(path, "rb") as file:
-            os.fsync(file.fileno())
-            size = os.fstat(file.fileno()).st_size
-            yield BigFile(name=path.name, size=size, checksum=_checksum(file))
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-
-
 def _checksum(file: Any) -> str:
     """Return a hash of the file, which detects accidental damage."""
-    file.seek(0)
     digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
     file.seek(0)
     return digest.hexdigest()
@@ -332,8 +302,7 @@ def _open(path: Path) -> BinaryIO:
 # The reader ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(NamedTuple):
     """The cache, key and file names of rows on disk."""
 
     cache: Cache
@@ -383,14 +352,10 @@ def stream_files(
             trained = reading.trained_categories
             categories = None if trained is None else to_record(trained)
             changed |= {"labelled": reading.labelled, "columns": reading.roles, "known": categories}
-        key = {"rows": data.fingerprint, "options": changed, "like": _like(reading)}
+        space, like = reading.space, None  # what later files depend on in the training data
+        if space is not None:
+            names = entry_name("names", space.feature_names)
+            like = [space.index_base, space.n_features, names]
+        key = {"rows": data.fingerprint, "options": changed, "like": like}
         data.features.origin = Origin(Cache(folder), key, tuple(paths))
     return data
-
-
-def _like(reading: Reading) -> Any:
-    """Return what later files depend on in the training data."""
-    space = reading.space
-    if space is None:
-        return None
-    return [space.index_base, space.n_features, entry_name("names", space.feature_names)]

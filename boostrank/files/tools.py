@@ -79,10 +79,9 @@ def split(
             )
         if not 0.0 < share <= 1.0:
             raise ParameterError(f"part {name} has share {share!r}; allowed: above 0, at most 1")
-    if abs(math.fsum(parts.values()) - 1.0) > 1e-6:
-        raise ParameterError(
-            f"the shares of the parts add up to {math.fsum(parts.values()):g}, not 1"
-        )
+    total = math.fsum(parts.values())
+    if abs(total - 1.0) > 1e-6:
+        raise ParameterError(f"the shares of the parts add up to {total:g}, not 1")
     limits = [share * 2**64 for share in itertools.accumulate(parts.values())][:-1]
     part = 0
 
@@ -93,7 +92,7 @@ def split(
         return part
 
     paths = [name_output(output, name) for name in parts]
-    return _distribute(DataFiles(source, progress, **reading), paths, choose, "try another seed")
+    return _distribute(DataFiles(source, progress, **reading), paths, choose)
 
 
 def shard(
@@ -117,8 +116,8 @@ def shard(
         rows += piece.rows
         return current
 
-    paths = [name_output(output, i) for i in range(shards)]
-    return _distribute(DataFiles(source, progress, **reading), paths, choose, "take fewer shards")
+    paths = [name_output(output, f"{i:03}") for i in range(shards)]
+    return _distribute(DataFiles(source, progress, **reading), paths, choose)
 
 
 def sample(
@@ -152,9 +151,9 @@ def sample(
         keep = draw(piece.qid, seed, b"sample") < limit if piece.begins else keep
         return 0 if keep else None
 
-    with open_output(output, data.files, data.spec) as out, data.again(number is not None):
+    with open_output(output, data.spec, data.files) as out, data.again(number is not None):
         if number is not None:
-            qids = (part.qid for part in data.contiguous_pieces() if part.begins)
+            qids = (piece.qid for piece in data.contiguous_pieces() if piece.begins)
             draws = heapq.nsmallest(number, (draw(qid, seed, b"sample") for qid in qids))
             if len(draws) < number:
                 raise DataError(f"{number:,} queries requested, but there are only {len(draws):,}")
@@ -187,11 +186,12 @@ def sort(
         raise ParameterError(f"memory={memory!r} must be at least 1 byte")
     data, ranks, sizes = DataFiles(source, progress, **reading), dict[bytes, int](), array("q")
     with ExitStack() as stack:
-        out = stack.enter_context(open_output(output, spec=data.spec))
+        out = stack.enter_context(open_output(output, data.spec))
         stack.enter_context(data.again())
         for piece in data.pieces():
             rank = ranks.setdefault(piece.qid, len(ranks))
-            sizes.extend([0] * (rank == len(sizes)))
+            if rank == len(sizes):
+                sizes.append(0)
             sizes[rank] += piece.text.nbytes + _PIECE_BYTES
         # Each temporary file contains whole queries, in input order.
         total = sum(sizes)
@@ -199,17 +199,18 @@ def sort(
         _, places = np.unique((np.cumsum(sizes) - sizes) // most, return_inverse=True)
         files = [stack.enter_context(_temporary_file(output)) for _ in range(int(places[-1]) + 1)]
         parts = [ColumnarOutput("", file) if data.columnar else Output("", file) for file in files]
-        written = [array("q") for _ in parts]  # rank, bytes and rows of each piece
+        written = [array("q") for _ in parts]  # rank and length of each piece
 
         def choose(piece: Piece) -> int:
             rank = ranks[piece.qid]
-            written[places[rank]].extend((rank, piece.text.nbytes, piece.rows))
+            written[places[rank]].extend((rank, len(piece.text)))
             return int(places[rank])
 
         _send(data.pieces(), parts, choose, declare=False)
         for part, pieces in zip(parts, written, strict=True):
             part.finish()
-            part.sort_into(out, np.array(pieces).reshape(-1, 3))
+            part.sort_into(out, np.array(pieces).reshape(-1, 2))
+        out.rows, out.queries = sum(part.rows for part in parts), len(ranks)
     return out.written
 
 
@@ -231,7 +232,7 @@ def _send(
         if declarations is None:
             declarations = b"" if piece.head or not declare else declarations_in(bytes(piece.text))
         elif declarations and at is not None and not outputs[at].rows:
-            outputs[at].write(declarations, rows=0, begins=False)
+            outputs[at].write(declarations)
         if at is not None:
             outputs[at].add(piece)
         read_bytes += piece.text.nbytes
@@ -242,9 +243,7 @@ def _send(
                 out.drain()
 
 
-def _distribute(
-    data: DataFiles, paths: list[str], choose: Callable[[Piece], int], if_empty: str
-) -> list[Written]:
+def _distribute(data: DataFiles, paths: list[str], choose: Callable[[Piece], int]) -> list[Written]:
     """Write each piece to the output chosen by `choose`, atomically for all outputs."""
     real: dict[str, str] = {}
     for path in paths:
@@ -255,15 +254,15 @@ def _distribute(
                 " or rename the output"
             )
     with ExitStack() as stack:
-        outputs = [stack.enter_context(open_output(path, data.files, data.spec)) for path in paths]
+        outputs = [stack.enter_context(open_output(path, data.spec, data.files)) for path in paths]
         _send(data.contiguous_pieces(), outputs, choose)
         empty = [out.path for out in outputs if out.queries == 0]
         if empty:
-            queries = sum(out.queries for out in outputs)
+            queries, remedy = sum(out.queries for out in outputs), "try another seed"
             if queries < len(outputs):
-                if_empty = f"take fewer shards or parts: there are only {queries:,} queries"
+                remedy = f"take fewer shards or parts: there are only {queries:,} queries"
             raise DataError(
-                f"there is no query for {list_names(empty)}, so nothing was written; {if_empty}"
+                f"there is no query for {list_names(empty)}, so nothing was written; {remedy}"
             )
         for out in outputs:  # flush everything before the first file is replaced
             out.finish()

@@ -10,11 +10,10 @@ from operator import add
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import DataError
 from boostrank.core.files import replacing, write_atomically
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, Float32Array, Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.names import name_in
 from boostrank.files.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, refuse_sidecars
@@ -79,34 +78,32 @@ def _write(
     numbers = np.array([b" %d:" % (column + base) for column in range(data.n_features)], object)
     for begin in range(0, data.n_documents, step):
         end = min(begin + step, data.n_documents)
-        row_ends, columns, values = _cells(data.features[begin:end])
+        row_starts, columns, values = _cells(data.features[begin:end])
         if data.is_sparse and begin == 0:
             # Without zeros for the last column, and for the first one if numbers start at 0, the
             # reader would see a narrower or a 1-based matrix.
             first = data.n_features - 1 if base else 0
             corners = np.array([first, data.n_features - 1], np.int32)
             missing = np.setdiff1d(corners, data.features.indices)
-            places = np.searchsorted(columns[: row_ends[0]], missing)
+            places = np.searchsorted(columns[: row_starts[1]], missing)
             columns = np.insert(columns, places, missing)
             values = np.insert(values, places, np.float32(0.0))
-            row_ends = row_ends + missing.size
+            row_starts[1:] += missing.size
         # NumPy writes the shortest digits that read back to the same float32.
         cells = list(map(add, numbers[columns].tolist(), values.astype("S").tolist()))
-        ends = row_ends.tolist()
-        for row, (first, last) in enumerate(pairwise([0, *ends]), begin):
+        for row, (first, last) in enumerate(pairwise(row_starts.tolist()), begin):
             text = (b"".join(cells[first:last]) + b" ").replace(b".0 ", b" ")
             file.write(heads[row] + text[:-1] + tails[row] + b"\n")
 
 
-def _cells(rows: Any) -> tuple[Int64Array, npt.NDArray[np.int32], Float32Array]:
-    """Return the number of stored values up to the end of each row, their columns from 0, and the
+def _cells(rows: Any) -> tuple[Array, Array, Float32Array]:
+    """Return the number of stored values before each row and in all, their columns from 0, and the
     values."""
     if isinstance(rows, np.ndarray):
         n, columns = rows.shape
-        ids = np.tile(np.arange(columns, dtype=np.int32), n)
-        return np.arange(1, n + 1, dtype=np.int64) * columns, ids, rows.ravel()
+        return np.arange(n + 1) * columns, np.tile(np.arange(columns), n), rows.ravel()
     rows.sort_indices()  # a slice: the caller's matrix stays unchanged
-    return rows.indptr[1:].astype(np.int64), rows.indices.astype(np.int32), rows.data
+    return rows.indptr, rows.indices, rows.data
 
 
 def _weights(data: RankingDataset) -> Float64Array | None:
@@ -133,17 +130,13 @@ def _heads(data: RankingDataset) -> list[bytes]:
         value: f"{int(value)}" if value.is_integer() and abs(value) < 1e15 else repr(value)
         for value in set(data.labels.tolist())
     }
-    names = [str(qid) for qid in data.queries.qid.tolist()]
-    for name in names:
+    for name in map(str, data.queries.qid.tolist()):
         if not name or any(c.isspace() or c == "#" or not c.isprintable() for c in name):
             raise DataError(
                 f"query id {name!r} cannot be written; ids must not contain blanks or '#'"
             )
-    ids = np.repeat(np.array([f" qid:{name}" for name in names], dtype=object), data.queries.sizes)
-    return [
-        (labels[label] + qid).encode()
-        for label, qid in zip(data.labels.tolist(), ids.tolist(), strict=True)
-    ]
+    rows = zip(data.labels.tolist(), data.queries.row_ids().tolist(), strict=True)
+    return [f"{labels[label]} qid:{qid}".encode() for label, qid in rows]
 
 
 def _tails(data: RankingDataset) -> list[bytes]:

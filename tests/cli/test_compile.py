@@ -11,7 +11,7 @@ import numba
 import pytest
 
 from boostrank.cli import setup
-from boostrank.files.blocks import fill_dense, fill_sparse
+from boostrank.files.blocks import drop_zeros, fill_dense
 from boostrank.kernels import jit
 from boostrank.kernels.jit import CompiledFunction
 from tests.cli.conftest import invoke, refuse
@@ -75,7 +75,7 @@ def test_what_is_missing_is_named_then_compiled_and_kept(
 
     def functions(_: object) -> dict[str, CompiledFunction]:
         """As a process that begins has them."""
-        loaded = {"dense": fill_dense, "sparse": fill_sparse}
+        loaded = {"dense": fill_dense, "sparse": drop_zeros}
         return {name: CompiledFunction(f.py_func, f.signature) for name, f in loaded.items()}
 
     def modified() -> dict[str, int]:

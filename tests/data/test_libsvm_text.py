@@ -280,3 +280,8 @@ def test_features_are_float32_and_contiguous(read: Read) -> None:
     assert data.features.dtype == np.float32
     assert data.features.flags.c_contiguous
     assert data.feature_names == ("f1", "f2")
+
+
+def test_a_damaged_comment_has_its_place_among_rows_without_labels(read: Read) -> None:
+    with refused("NUL", line=2, column=4):
+        read(b"qid:1 1:1\n# a\0\n", labelled=False)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,8 @@ from boostrank.files.source import File, Format, Load, OneSource, format_by_magi
 from boostrank.files.tables import Batch, TableSource, arrow, is_buffer, is_number, is_text
 from boostrank.options import typed_names
 
-Batches = tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]
-"""A schema, the number of rows (None if unknown), and a function from (positions, rows) to batches.
-"""
+Batches = Callable[[list[int], int], Iterator[Any]]
+"""A function that yields batches of the columns at some positions, with about a number of rows."""
 Noted = dict[str, dict[str, Any]]
 """pandas' metadata of categorical columns by name."""
 
@@ -35,9 +35,8 @@ class ColumnarSource(TableSource):
     name = ""
 
     @abstractmethod
-    def open_batches(self, file: Any) -> Batches:
-        """Return the schema, the number of rows (None if unknown), and a function from (positions,
-        rows) to batches."""
+    def open_batches(self, file: Any) -> tuple[Any, int | None, Batches]:
+        """Return the schema, the number of rows (None if unknown), and the batches."""
 
     def open_file(self, source: OneSource, max_bytes: int | None) -> ColumnarFile:
         """Open a frame's buffer or a regular file.
@@ -46,12 +45,12 @@ class ColumnarSource(TableSource):
             FileFormatError: the source has no random access, such as a pipe.
         """
         if is_buffer(source):
-            return ColumnarFile("<frame>", max_bytes, source)
+            return ColumnarFile("<frame>", None, source, max_bytes)
         path = path_of(source)
         if path is None or path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
             name = "<stdin>" if path == "-" else str(getattr(source, "name", source))
             raise FileFormatError("such files need random access; save the file to disk", file=name)
-        return ColumnarFile(path, max_bytes)
+        return ColumnarFile(path, path, source, max_bytes)
 
     def begin(self, file: ColumnarFile) -> None:
         """Read the schema, and choose the columns.
@@ -63,14 +62,13 @@ class ColumnarSource(TableSource):
         try:
             spec = format_by_magic(bytes(file.handle.read(8)))
             file.handle.seek(0)
-            if spec is None:
+            if spec is None or spec.source is not type(self):
                 words = f"the file is not a {self.name} file (Feather: version 2)"
-                raise FileFormatError(words, file=file.name)
-            if spec.source is not type(self):
-                words = f"this is a {spec.name} file; use --format {spec.name}"
+                if spec is not None:
+                    words = f"this is a {spec.name} file; use --format {spec.name}"
                 raise FileFormatError(words, file=file.name)
             schema, file.rows, file.batches = self.open_batches(file.handle)
-            file.header, names = schema, schema.names
+            file.header = schema
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise FileFormatError(
                 f"the file cannot be read: {' '.join(str(error).split())}", file=file.name
@@ -84,7 +82,8 @@ class ColumnarSource(TableSource):
         noted = _categorical(schema)
         if self.columns is None:
             self.ordered = _ordered(schema, noted)
-        columns = self.choose(names, file.name, file.path, declared | noted.keys(), schema.metadata)
+        declared |= noted.keys()
+        columns = self.choose(schema.names, file.name, file.path, declared, schema.metadata)
         if reading.lenient and reading.space is None:
             text = [position for position in columns.places if is_text(schema.field(position).type)]
             counts = {position: (0, 0) for position in text if position not in columns.coded}
@@ -92,21 +91,22 @@ class ColumnarSource(TableSource):
         numbers, texts = columns.needed()
         file.columns, file.places = columns, sorted({*numbers, *texts})
         if reading.whole:
-            file.places = list(range(len(names)))
+            file.places = list(range(len(schema)))
         for position in columns.places:
             is_coded = position in columns.coded
             _check_type(schema.field(position), is_coded, file.name, reading.takes_categories)
 
     def batch(self, file: Any, chunk: Any) -> Batch:
         """Return the arrays of a record batch, whose rows count from 1."""
-        arrays, rows = chunk
+        names, rows = file.header.names, chunk.num_rows
+        arrays = {position: chunk.column(names[position]) for position in file.places}
         size = sum(map(_bytes_of, arrays.values()))
         return Batch(file, np.arange(1, rows + 1), rows, arrays, size=size)
 
     def written(self, chunk: Any, batch: Batch) -> tuple[Any, Any, Any]:
         """Return the rows as a record batch, with its schema."""
         schema = batch.file.header
-        rows = arrow().RecordBatch.from_arrays(list(batch.arrays.values()), schema=schema)
+        rows = arrow().RecordBatch.from_arrays(chunk.columns, schema=schema)
         return rows, schema, batch.lines
 
 
@@ -115,22 +115,20 @@ class ArrowSource(ColumnarSource):
 
     name = "Arrow"
 
-    def open_batches(self, file: Any) -> Batches:
-        """Open an Arrow stream or file; return schema, None, and a function that yields batches."""
+    def open_batches(self, file: Any) -> tuple[Any, int | None, Batches]:
+        """Open an Arrow stream or file, whose number of rows is unknown."""
         ipc = arrow(".ipc")
         is_stream = bytes(file.read(len(_STREAM))) == _STREAM
         file.seek(0)
-        schema = (ipc.open_stream if is_stream else ipc.open_file)(file).schema
+        open_batches = ipc.open_stream if is_stream else ipc.open_file
+        schema = open_batches(file).schema
 
         def batches(places: list[int], _: int) -> Iterator[Any]:
-            options = ipc.IpcReadOptions(included_fields=places)
             file.seek(0)
+            opened = open_batches(file, options=ipc.IpcReadOptions(included_fields=places))
             if is_stream:
-                yield from ipc.open_stream(file, options=options)
-                return
-            opened = ipc.open_file(file, options=options)
-            for i in range(opened.num_record_batches):
-                yield opened.get_batch(i)
+                return opened
+            return map(opened.get_batch, range(opened.num_record_batches))
 
         return schema, None, batches
 
@@ -140,42 +138,36 @@ class ParquetSource(ColumnarSource):
 
     name = "Parquet"
 
-    def open_batches(self, file: Any) -> Batches:
-        """Open a Parquet file; return schema, number of rows, a function that yields batches."""
+    def open_batches(self, file: Any) -> tuple[Any, int | None, Batches]:
+        """Open a Parquet file."""
         parquet = arrow(".parquet").ParquetFile(file, buffer_size=1 << 16, pre_buffer=False)
-        schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
-        header = schema.names
+        schema = parquet.schema_arrow
 
         def batches(places: list[int], count: int) -> Iterator[Any]:
-            names = [header[position] for position in places]
-            yield from parquet.iter_batches(batch_size=count, columns=names)
+            names = [schema.names[position] for position in places]
+            return parquet.iter_batches(batch_size=count, columns=names)
 
-        return schema, rows, batches
+        return schema, parquet.metadata.num_rows, batches
 
 
 class ColumnarFile(File):
     """An open file that consists of record batches."""
 
     places: list[int]
-    batches: Callable[[list[int], int], Iterator[Any]]
+    batches: Batches
 
-    def __init__(self, path: str, max_bytes: int | None, buffer: Any = None) -> None:
+    def __init__(self, name: str, path: str | None, source: Any, max_bytes: int | None) -> None:
         try:
-            if buffer:
-                super().__init__(path, None)
-                self.handle = arrow().BufferReader(buffer)
-            else:
-                super().__init__(path, path)
-                self.handle = arrow().OSFile(path, "rb")
+            super().__init__(name, path)
+            self.handle = arrow().input_stream(source, compression=None)
         except OSError as error:
-            raise FileFormatError(str(error.strerror or error), file=path) from None
+            raise FileFormatError(str(error.strerror or error), file=name) from None
         self._max_bytes = max_bytes
 
     def loads(self, chunk_bytes: int) -> Iterator[Load]:
         """Yield the batches in order. Each batch is read when the iterator advances."""
-        rows, pa = max(1, chunk_bytes // (4 * max(1, len(self.places)))), arrow()
+        rows = max(1, chunk_bytes // (4 * max(1, len(self.places))))
         done, size = 0, self.total or 0
-        header = self.header.names
         try:
             for batch in self.batches(self.places, rows):
                 # Check buffer lengths before anything reads them, even for their total size.
@@ -185,15 +177,11 @@ class ColumnarFile(File):
                     raise FileFormatError(
                         f"the columns have more than max_bytes={self._max_bytes:,}", file=self.name
                     )
-                columns = [batch.column(header[position]) for position in self.places]
                 for first in range(0, batch.num_rows, rows):
-                    slices = [column.slice(first, rows) for column in columns]
-                    part = dict(zip(self.places, slices, strict=True))
-                    chunk = part, min(rows, batch.num_rows - first)
                     self.done = size * done // self.rows if self.rows else size
-                    yield lambda chunk=chunk: chunk  # type: ignore[misc]
+                    yield partial(batch.slice, first, rows)
                 done += batch.num_rows
-        except (pa.ArrowException, OSError) as error:
+        except (arrow().ArrowException, OSError) as error:
             words = f"the file is damaged after row {done:,}: {' '.join(str(error).split())}"
             raise FileFormatError(words, file=self.name) from None
 

@@ -17,11 +17,21 @@ import numpy as np
 
 from boostrank.core.errors import DataError, FileFormatError
 from boostrank.core.text import NUMBER, PLAIN_DIGITS, WRITTEN
-from boostrank.files import chunks as text_files
 from boostrank.files.blocks import Fault
-from boostrank.files.chunks import STAND_INS, Text, TextFile, quote_token
+from boostrank.files.chunks import (
+    HEAD,
+    LONE_RETURN,
+    NUL_BYTE,
+    STAND_INS,
+    STANDS_FOR_MISSING,
+    Text,
+    TextFile,
+    open_text,
+    quote_token,
+    separator_in,
+)
 from boostrank.files.columns import Columns
-from boostrank.files.source import File, Format, OneSource
+from boostrank.files.source import File, Format
 from boostrank.files.tables import Batch, TableSource, arrow
 from boostrank.options import typed_names
 
@@ -37,10 +47,7 @@ class CsvSource(TableSource):
 
     delimiter = ","
     header_lines = 1
-
-    def open_file(self, source: OneSource, max_bytes: int | None) -> TextFile:
-        """Open a plain or compressed text."""
-        return text_files.open_text(source, max_bytes)
+    open_file = staticmethod(open_text)
 
     def begin(self, file: TextFile) -> None:
         """Read the header, and choose the columns.
@@ -50,26 +57,56 @@ class CsvSource(TableSource):
         """
         line, newline, _ = file.head.partition(b"\n")
         try:
-            if not newline and len(file.head) >= text_files.HEAD:
-                raise DataError(f"the line exceeds {text_files.HEAD >> 10} KiB: is this a table?")
-            header = _header(line.removesuffix(b"\r"), self.delimiter)
+            if not newline and len(file.head) >= HEAD:
+                raise DataError(f"the line exceeds {HEAD >> 10} KiB: is this a table?")
+            header = self._names(line.removesuffix(b"\r"))
         except DataError as error:
             raise FileFormatError(str(error), file=file.name, line=1) from None
         columns = self.choose(header, file.name, file.path)
         file.columns = self.with_text(columns, *self._text_in(file.head, columns), file.name)
         file.header = line + b"\n"
-        file.skip(len(line) + len(newline))
+        file.head = file.head[len(file.header) :]
+
+    def _names(self, line: bytes) -> list[str]:
+        """Return the column names in the first line."""
+        if not line.strip():
+            raise DataError("the first line is blank or the file is empty: name the columns")
+        # Recognise libsvm text and the separator line of Excel before they become column names.
+        if _LIBSVM.match(line):
+            raise DataError(
+                "the file seems to be libsvm text (label qid:ID number:value ...):"
+                f" {quote_token(line)}; pass --format libsvm"
+            )
+        if line.lower().startswith(b"sep="):
+            raise DataError("the first line is Excel's separator: `tail -n +2` removes it")
+        words, row = self._row(line, 0)
+        if words:
+            raise DataError(f"the first line cannot be split into names: {words}")
+        if len(row) == 1 and line.startswith(b"#"):
+            raise DataError("the first line is a comment: `tail -n +2` removes it")
+        # Suspect another delimiter.
+        for other, words in (
+            (b",", "commas: pass --format csv"),
+            (b"\t", "tabs: pass --format tsv"),
+            (b";", "semicolons: write commas"),
+            (b"|", "vertical bars: write commas"),
+            (b"\1", "control characters: write commas"),
+            (b" ", "blanks: write commas"),
+        ):
+            if len(row) == 1 and other in line:
+                raise DataError(f"the columns seem to be separated by {words}")
+        return list(map(str.strip, row))
 
     def batch(self, file: File, chunk: Any) -> Batch:
         """Parse the columns that are needed, and number their lines without the blank ones."""
         text, columns = chunk, file.columns
         numbers, texts = columns.needed()
         array = np.frombuffer(text.buffer, np.uint8, text.size)
-        table = self._table(text, array, len(columns.header), numbers, texts) if text.size else None
+        table = self._table(text, array, len(columns.header), numbers, texts)
         n_lines = np.count_nonzero(array == 10) + text.unterminated
         lines = np.arange(1, n_lines + 1)
         if table is not None and table.num_rows != n_lines:  # some lines are blank
-            lines = lines[np.array(list(map(bool, text.split())), bool)]
+            lines = np.flatnonzero(list(map(bool, text.split()))) + 1
         if table is None or lines.size != table.num_rows:
             batch = self._line_by_line(text, file, numbers, texts)
         else:
@@ -93,16 +130,16 @@ class CsvSource(TableSource):
         if self.reading.space is not None or self.reading.skip:
             return text, 0
         lines = []
-        raw_lines = head.split(b"\n")[1 : -1 if len(head) >= text_files.HEAD else None]
+        raw_lines = head.split(b"\n")[1 : -1 if len(head) >= HEAD else None]
         rows = [self._row(raw.removesuffix(b"\r"), len(columns.header))[1] for raw in raw_lines]
-        for position in set(columns.places) - columns.coded:
+        for position in sorted(set(columns.places) - columns.coded):
             cells = {i: row[position].strip() for i, row in enumerate(rows, 2) if row}
             cells = {i: word for i, word in cells.items() if word.encode().lower() not in _BLANK}
             words = set(cells.values())
             if words and all(map(self._is_text, words)):
                 text[position] = len(words), len(cells)
                 lines.append(min(cells))
-        return dict(sorted(text.items())), min(lines, default=0)
+        return text, min(lines, default=0)
 
     def _is_text(self, word: str) -> bool:
         is_number = NUMBER.fullmatch(word) or WRITTEN.fullmatch(word)
@@ -171,11 +208,12 @@ class CsvSource(TableSource):
         return Batch(file, np.array(list(rows), np.int64), len(raw_lines), arrays, faults)
 
     def _row(self, raw: bytes, width: int) -> tuple[str, list[str]]:
-        """Return the reason why a line is refused, or "" if it is accepted, and its cells."""
+        """Return the reason why a line is refused, or "" if it is accepted, and its cells, whose
+        number is `width` if that is not 0."""
         if b"\0" in raw:
-            return text_files.NUL_BYTE, []
+            return NUL_BYTE, []
         if b"\r" in raw:
-            return text_files.LONE_RETURN, []
+            return LONE_RETURN, []
         try:
             row = next(csv.reader([raw.decode()], delimiter=self.delimiter, strict=True))
         except UnicodeDecodeError:
@@ -183,7 +221,7 @@ class CsvSource(TableSource):
         except (csv.Error, StopIteration):
             words = 'a quote (") is not closed on its line: double the quote'
             return f"{words}; cells cannot span lines", []
-        if len(row) != width:
+        if width and len(row) != width:
             words = f"the row has {len(row):,} cells, but the first line has {width:,} names"
             if len(row) > width and self.delimiter == ",":
                 words += ": write decimal points, and quote text with commas"
@@ -206,7 +244,7 @@ class CsvSource(TableSource):
         # Suggest the option or edit that fits the kind of word.
         typed, words = typed_names(name), ": write a number, such as 0 to 4 for grades"
         if word.encode().lower() in STAND_INS:
-            words = text_files.STANDS_FOR_MISSING.format(shlex.quote(word))
+            words = STANDS_FOR_MISSING.format(shlex.quote(word))
         elif WRITTEN.fullmatch(word):
             words = f": {PLAIN_DIGITS}"
         elif is_feature:
@@ -248,49 +286,6 @@ class CsvSource(TableSource):
         return pa.DictionaryArray.from_arrays(coded.indices, numbers)
 
 
-def _header(line: bytes, delimiter: str) -> list[str]:
-    """Return the column names in the first line."""
-    if not line.strip():
-        raise DataError("the first line is blank or the file is empty: name the columns")
-    # Recognise libsvm text before its values become column names.
-    if _LIBSVM.match(line):
-        raise DataError(
-            "the file seems to be libsvm text (label qid:ID number:value ...):"
-            f" {quote_token(line)}; pass --format libsvm"
-        )
-    try:
-        text = line.decode()
-    except UnicodeDecodeError:
-        raise DataError(
-            "the first line is not UTF-8: convert it, `iconv -f LATIN1 -t UTF-8`"
-        ) from None
-    # Refuse the line ends and the separator line of other programs.
-    if "\r" in text:
-        raise DataError(text_files.LONE_RETURN)
-    if text.lower().startswith("sep="):
-        raise DataError("the first line is Excel's separator: `tail -n +2` removes it")
-    try:
-        row = next(csv.reader([text], delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        raise DataError(f"the first line cannot be split into names: {error}") from None
-    if len(row) > 1:
-        return list(map(str.strip, row))
-    if text.startswith("#"):
-        raise DataError("the first line is a comment: `tail -n +2` removes it")
-    # Suspect another delimiter.
-    for other, words in (
-        (",", "commas: pass --format csv"),
-        ("\t", "tabs: pass --format tsv"),
-        (";", "semicolons: write commas"),
-        ("|", "vertical bars: write commas"),
-        ("\1", "control characters: write commas"),
-        (" ", "blanks: write commas"),
-    ):
-        if other in text:
-            raise DataError(f"the columns seem to be separated by {words}")
-    return list(map(str.strip, row))
-
-
 class TsvSource(CsvSource):
     """Source of tab-separated text with a header."""
 
@@ -303,13 +298,13 @@ SPECS = (
         CsvSource,
         (".csv",),
         is_table=True,
-        looks_so=lambda head: text_files.separator_in(head) == b",",
+        looks_so=lambda head: separator_in(head) == b",",
     ),
     Format(
         "tsv",
         TsvSource,
         (".tsv", ".tab"),
         is_table=True,
-        looks_so=lambda head: text_files.separator_in(head) == b"\t",
+        looks_so=lambda head: separator_in(head) == b"\t",
     ),
 )

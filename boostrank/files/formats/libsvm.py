@@ -22,10 +22,13 @@ from boostrank.core.types import Int64Array
 from boostrank.data.arrays import default_feature_names
 from boostrank.data.feature_space import NUMBERED, FeatureSpace
 from boostrank.files import blocks as slots
-from boostrank.files import chunks as text_files
-from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, fill_dense, fill_sparse, zeroed
+from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, drop_zeros, fill_dense, zeroed
 from boostrank.files.chunks import (
+    BYTE_ORDER_MARK,
     CELL,
+    LONE_RETURN,
+    NUL_BYTE,
+    NUMBER,
     STAND_INS,
     STANDS_FOR_MISSING,
     Text,
@@ -40,18 +43,12 @@ from boostrank.files.source import Format, Load, OneSource, Reading, Source
 from boostrank.files.text import parser as parse
 
 _PROBED_LINES = 64
-_INF = {"stop": parse.INF_STOP, "keep": parse.INF_KEEP, "missing": parse.INF_MISSING}
-_REPEATED = {
-    "stop": parse.REPEATED_STOP,
-    "first": parse.REPEATED_FIRST,
-    "last": parse.REPEATED_LAST,
-}
+# In the order of the parser's numbers.
+_INF, _REPEATED = ("stop", "keep", "missing"), ("stop", "first", "last")
 _NUMBER = re.compile(rb"[^ \t\r\n#]+")
 _HEAD = re.compile(rb"(?:[ \t]*(?:#[^\n]*|\r?)\n)*")
 _BASE = re.compile(rb"(?im)^[ \t]*#[ \t]*column indices are (zero|one)-based")  # scikit-learn
 _WEIGHTED = re.compile(rb"[-+.\d]+:[-+.\d]+\s+qid:")
-_ROW_BEGIN = re.compile(rb"^(?=[ \t]*[^\s#])", re.MULTILINE)
-_NO_LABEL = b"0 "  # is put before rows without a label
 
 _NAMED = re.compile(rb"[^\W\d][^\s:]*:[-+.\d]\S*")
 _TO_TABLE = (
@@ -97,15 +94,16 @@ class Scratch:
     """Reusable output buffers of the parser, for text of `size` bytes."""
 
     def __init__(self, size: int, options: Int64Array) -> None:
-        # The shortest rows are "0 qid:1\n" and "0\n".
-        rows = size // (8 if options[parse.EXPECT_QID] else 2) + 2
+        # The shortest rows are "0 qid:1\n", "qid:1\n" without labels, and "0\n".
+        query = 8 - 2 * options[parse.UNLABELLED]
+        rows = size // (query if options[parse.EXPECT_QID] else 2) + 2
         cells = size // 4 + 2  # the shortest cell is "1:0 "
         self.undecided = np.empty(size // 5 + 2, np.int64)  # "1e-320" and its end; one spare entry
         self.labels = np.empty(rows, np.float64)
         self.lines, self.row_ends = np.empty(rows, np.int64), np.empty(rows, np.int64)
         self.ids = zeroed(cells, np.int32)
         self.values = zeroed(cells, np.float32)
-        self.runs = np.empty((size // 8 + 2, slots.N_RUN), np.int64)  # "0 qid:1\n"
+        self.runs = np.empty((size // query + 2, slots.N_RUN), np.int64)
         n_comments = rows if options[parse.KEEP_COMMENTS] else 0
         self.comments = np.empty((n_comments, 2), np.int64)
         self.bad = np.zeros((slots.BAD_KEPT + 1, parse.N_BAD), np.int64)
@@ -118,11 +116,11 @@ def _general(text: bytes, code: int) -> tuple[str, int] | None:
     """Return the message about bytes that are invalid anywhere and their position, or None if there
     are none."""
     if b"\0" in text:
-        return text_files.NUL_BYTE, text.index(b"\0")
-    if text.startswith(text_files.BYTE_ORDER_MARK):
+        return NUL_BYTE, text.index(b"\0")
+    if text.startswith(BYTE_ORDER_MARK):
         return "the line contains a byte order mark, perhaps from concatenated files; remove it", 0
     if lone := re.search(rb"\r(?!\Z)", text):
-        return text_files.LONE_RETURN, lone.start()
+        return LONE_RETURN, lone.start()
     if code not in (parse.QID, parse.COMMENT) and not text.isascii():
         return (
             f"{quote_token(text)} has characters outside ASCII; write numbers with the digits 0-9",
@@ -134,16 +132,15 @@ def _general(text: bytes, code: int) -> tuple[str, int] | None:
 def check_no_names(head: bytes, file: str) -> None:
     """Refuse feature names that are used as numbers, as in `bm25:0.3`, and suggest a command that
     writes a table."""
-    lines = enumerate((line.split(b"#")[0].split() for line in head.split(b"\n")), 1)
-    number, row = next(((i, row) for i, row in lines if row), (0, []))
-    pairs = [pair for pair in row[1:] if not pair.startswith(b"qid:")]
+    tokens = [token for row in _first_rows(head)[:1] for token in row[1:]]
+    pairs = [token for token in tokens if not token.startswith(b"qid:")]
     if pairs and all(map(_NAMED.fullmatch, pairs)):
         raise FileFormatError(
             f"{quote_token(pairs[0])} has a name, but libsvm text has feature numbers; to write a "
             f"table, run python -c '{_TO_TABLE}' {shlex.quote(file)} "
             f"{shlex.quote(file + '.csv')}",
             file=file,
-            line=number,
+            line=1 + _comments(head).count(b"\n"),
         )
 
 
@@ -165,15 +162,12 @@ class LibsvmSource(Source):
     """Source of libsvm text."""
 
     unused = ("label", "qid", "weight", "id", "drop", "categorical")
+    open_file = staticmethod(open_text)
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         self._names: dict[int, str] = {}
         self._free: list[Scratch] = []  # buffers that no thread uses
         super().__init__(files, reading)
-
-    def open_file(self, source: OneSource, max_bytes: int | None) -> TextFile:
-        """Open a plain or compressed text."""
-        return open_text(source, max_bytes)
 
     def begin(self, file: TextFile) -> None:
         """Read names and the first feature's number from comments, and settle the options.
@@ -234,8 +228,8 @@ class LibsvmSource(Source):
             # Refuse features that the model does not have.
             options[parse.MAX_ID] = options[parse.LIMIT]
         options[parse.REFUSE_ZERO_ID] = self.base == 1
-        options[parse.INF] = _INF[reading.inf]
-        options[parse.REPEATED] = _REPEATED[reading.repeated]
+        options[parse.INF] = _INF.index(reading.inf)
+        options[parse.REPEATED] = _REPEATED.index(reading.repeated)
         options[parse.STRICT] = reading.strict and not reading.lenient
         options[parse.SKIP] = reading.skip or reading.lenient
         options[parse.KEEP_COMMENTS] = reading.names
@@ -250,14 +244,12 @@ class LibsvmSource(Source):
         alone = reading.rows_alone or find_sidecar(first.path, GROUP_SUFFIXES) is not None
         self.has_qid = has_qid or reading.whole or not alone
         options[parse.EXPECT_QID], options[parse.HEADS_ONLY] = self.has_qid, reading.whole
+        options[parse.UNLABELLED] = self.unlabelled
         self.options = options
 
     def parse(self, file: Any, load: Load) -> Block:
         """Parse the lines of a chunk by compiled code, in a buffer that an earlier chunk left."""
         text: Text = load()
-        if self.unlabelled:  # give the rows the label 0
-            rows = _ROW_BEGIN.sub(_NO_LABEL, bytes(text.buffer[: text.size]))
-            text = Text(bytearray(rows + text_files.PADDING), len(rows))
         try:
             scratch = self._free.pop()
         except IndexError:
@@ -271,38 +263,26 @@ class LibsvmSource(Source):
         return block
 
     def _parse(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
-        if not text.size:
-            return Block(np.zeros(0))
         # Lay out the words for missing values in one array for the compiled parser.
         words = [token.encode() for token in tokens]
-        token_text = np.frombuffer(b"".join(words) or b"\0", np.uint8).copy()
+        token_text = np.array([*b"".join(words)], np.uint8)
         token_ends = np.cumsum([len(word) for word in words], dtype=np.int64)
         options, state = self.options.copy(), scratch.state
         options[parse.UNTERMINATED] = text.unterminated and not self.reading.whole
         options[parse.N_TOKENS] = len(words)
-        array = np.frombuffer(text.buffer, np.uint8)
-        decided_at, decided = np.zeros(0, np.int64), np.zeros(0, np.float64)
+        array, decided = np.frombuffer(text.buffer, np.uint8), np.zeros(0)
         while True:
             # Parse again if numbers are undecided, with the values that Python reads for them.
             state[:] = 0
-            options[parse.N_KNOWN] = decided.size
+            state[slots.UNDECIDED] = options[parse.N_DECIDED] = decided.size
             parse.parse_lines(
-                array,
-                0,
-                text.size,
-                options,
-                token_text,
-                token_ends,
-                decided_at,
-                decided,
-                *scratch.outputs,
+                array, text.size, options, token_text, token_ends, decided, *scratch.outputs
             )
-            undecided = scratch.undecided[: state[slots.UNDECIDED]]
-            if not undecided.size:
+            undecided = scratch.undecided[: state[slots.UNDECIDED]].tolist()
+            if len(undecided) == decided.size:
                 break
-            decided_at = np.union1d(decided_at, undecided)
-            matches = [_NUMBER.match(text.buffer, start) for start in decided_at.tolist()]
-            decided = np.array([float(match[0]) for match in matches if match is not None])
+            numbers = [next(_NUMBER.finditer(text.buffer, start))[0] for start in undecided]
+            decided = np.array(list(map(float, numbers)))
         return self._block(text, scratch, tokens)
 
     def _block(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
@@ -325,15 +305,14 @@ class LibsvmSource(Source):
             scratch.labels[:rows].copy(),
             counts,
             scratch.lines[:rows].copy(),
+            runs=scratch.runs[: counts[slots.RUNS]].copy(),
             bad=faults,
+            unterminated=text.unterminated,
             size=text.size,
         )
-        block.unterminated = text.unterminated
-        block.runs = scratch.runs[: counts[slots.RUNS]].copy()
         for i in np.flatnonzero(block.runs[:, slots.RUN_IS_INTEGER] == 0).tolist():
-            block.names[i] = bytes(
-                text.buffer[block.runs[i, slots.RUN_START] : block.runs[i, slots.RUN_END]]
-            )
+            start, end = block.runs[i, [slots.RUN_START, slots.RUN_END]]
+            block.names[i] = bytes(text.buffer[start:end])
         if self.reading.whole:
             block.text, ends = text.lines()
             block.ends = ends[block.lines - 1]
@@ -353,21 +332,20 @@ class LibsvmSource(Source):
         end = text.buffer.index(b"\n", begin)
         line, at = bytes(text.buffer[begin:end]), bad[parse.BAD_TOKEN] - begin
         token = re.split(rb"[ \t\n]", line[at:], maxsplit=1)[0]
-        added = len(_NO_LABEL) * self.unlabelled
         unread = line[at:] if code == parse.COMMENT else token
         general = _general(unread, code)
         if general is not None:
-            return Fault(bad[parse.BAD_LINE], general[0], at + general[1] + 1 - added)
+            return Fault(bad[parse.BAD_LINE], general[0], at + general[1] + 1)
         # Choose the message.
         token = token.removesuffix(b"\r")
         if code != parse.QID:
             token = token.partition(b"#")[0]
         number, _, value = token.partition(b":")
-        if added and at == added and code in (parse.NO_QID, parse.FEATURE):
+        if self.unlabelled and at == 0 and code in (parse.NO_QID, parse.FEATURE):
             code = _UNEXPECTED_LABEL
         elif code == parse.FEATURE and number == b"qid":
             code = _SECOND_QID
-        elif code == parse.QID and text_files.NUMBER.match(value):
+        elif code == parse.QID and NUMBER.match(value):
             code = _NUMERIC_QID
         words = _MESSAGES[code].format(
             token=quote_token(token),
@@ -389,7 +367,9 @@ class LibsvmSource(Source):
             words += "; the last line has no newline: the file may be truncated"
         if code in (parse.DUPLICATE, parse.ZERO_ID):
             feature *= code == parse.DUPLICATE
-            places = [match.start(1) for match in re.finditer(rb"[ \t](0*%d):" % feature, line)]
+            places = [
+                match.start(1) for match in re.finditer(rb"(?<![^ \t])(0*%d):" % feature, line)
+            ]
             at = places[code == parse.DUPLICATE]
         if code == parse.LARGE_ID and self.reading.rows_alone:
             last = int(self.options[parse.LIMIT])
@@ -405,7 +385,7 @@ class LibsvmSource(Source):
                 "feature 0: the file counts from 0, but the training data from 1 (the default"
                 " of arrays); use --zero-based true if the training data was an array"
             )
-        return Fault(bad[parse.BAD_LINE], words, at + 1 - added, stand_in)
+        return Fault(bad[parse.BAD_LINE], words, at + 1, stand_in)
 
     def _without_label(self, line: bytes) -> str:
         """Return the message about a row that begins with `number:`, with a command as its
@@ -432,12 +412,12 @@ class LibsvmSource(Source):
         cells = int(block.counts[slots.CELLS] - block.counts[slots.BEYOND])
         if not self.reading.lenient and 4 * rows * width <= 8 * cells:
             block.dense = zeroed((rows, width), np.float32)
-            fill_dense(scratch.row_ends, rows, scratch.ids, scratch.values, limit, block.dense)
+            fill_dense(scratch.row_ends, scratch.ids, scratch.values, block.dense)
             return
-        row_ends, ids, values = np.empty(rows, np.int64), scratch.ids, scratch.values
-        kept = fill_sparse(scratch.row_ends, rows, ids, values, limit, row_ends, ids, values)
+        row_ends = scratch.row_ends[:rows].copy()
+        kept = drop_zeros(row_ends, scratch.ids, scratch.values, limit)
         block.sparse = row_ends, zeroed(kept, np.int32), zeroed(kept, np.float32)
-        block.sparse[1][:], block.sparse[2][:] = ids[:kept], values[:kept]
+        block.sparse[1][:], block.sparse[2][:] = scratch.ids[:kept], scratch.values[:kept]
 
     def numbered_names(self, base: int = 1) -> Mapping[int, str]:
         """Return the names of the options, or else those in comments, by feature number."""
@@ -526,6 +506,11 @@ def _first_rows(head: bytes) -> list[list[bytes]]:
     return [row for row in rows if row][:_PROBED_LINES]
 
 
+def _comments(head: bytes) -> bytes:
+    """Return the comments and blank lines before the first row."""
+    return next(_HEAD.finditer(head))[0]
+
+
 def _lack_labels(rows: list[list[bytes]]) -> bool:
     """Return whether the first row begins with a query id, or with ascending features (else
     label:weight)."""
@@ -539,15 +524,13 @@ def _lack_labels(rows: list[list[bytes]]) -> bool:
 def _base_in_comment(head: bytes) -> int | None:
     """Return the number of the first feature by scikit-learn's comment before the first row, or
     None."""
-    comments = _HEAD.match(head)
-    match = _BASE.search(comments[0]) if comments else None
+    match = _BASE.search(_comments(head))
     return None if match is None else int(match[1].lower() == b"one")
 
 
 def declarations_in(text: bytes) -> bytes:
     """Return the comments before the first row that number or name the features."""
-    comments = _HEAD.match(text)
-    lines = comments[0].splitlines(keepends=True) if comments else []
+    lines = _comments(text).splitlines(keepends=True)
     return b"".join(line for line in lines if _BASE.match(line) or names_in_head(line, ""))
 
 

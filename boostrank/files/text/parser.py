@@ -18,20 +18,24 @@ from numba import types
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.files import blocks as slots
 from boostrank.files.blocks import B1, I2, N1, S1, Int32Array
-from boostrank.files.text import decimal
-from boostrank.files.text.decimal import ends_token, is_digit, scan_number, scan_short
+from boostrank.files.text.decimal import (
+    BLANK,
+    COLON,
+    DOT,
+    HASH,
+    MAX_DIGITS,
+    MINUS,
+    NEWLINE,
+    PLUS,
+    RETURN,
+    TAB,
+    ends_token,
+    is_digit,
+    scan_number,
+    scan_short,
+)
 from boostrank.kernels.intrinsics import Bytes, pointer_to, word_at
 from boostrank.kernels.jit import F1, I1, INT, entry_point, inline
-
-NEWLINE, RETURN, BLANK, TAB = decimal.NEWLINE, decimal.RETURN, decimal.BLANK, decimal.TAB
-HASH, COLON, DOT, PLUS, MINUS = (
-    decimal.HASH,
-    decimal.COLON,
-    decimal.DOT,
-    decimal.PLUS,
-    decimal.MINUS,
-)
-MAX_DIGITS = decimal.MAX_DIGITS
 
 # Codes of errors in a row: in the label or query id, in a feature number, in a value, or elsewhere.
 LABEL, NO_QID, UNEXPECTED_QID, QID = range(1, 5)
@@ -41,12 +45,12 @@ COMMENT, INCOMPLETE = range(13, 15)
 
 # Slots of `options`: what to accept, what to read, and the sizes of the other arguments.
 EXPECT_QID, REFUSE_ZERO_ID, MAX_ID, LIMIT, INF, REPEATED, STRICT, SKIP = range(8)
-KEEP_COMMENTS, HEADS_ONLY, UNTERMINATED, N_TOKENS, N_KNOWN, N_OPTIONS = range(8, 14)
+KEEP_COMMENTS, UNLABELLED, HEADS_ONLY, UNTERMINATED, N_TOKENS, N_DECIDED, N_OPTIONS = range(8, 15)
 INF_STOP, INF_KEEP, INF_MISSING = range(3)
 REPEATED_STOP, REPEATED_FIRST, REPEATED_LAST = range(3)
 
 # Columns of `bad`: code, line (1-based, in this chunk), start of line and token, feature number.
-# After the BAD_KEPT described rows there is one more slot, for the error of the current row.
+# After the BAD_KEPT described rows there is one more slot, for all others.
 BAD_CODE, BAD_LINE, BAD_LINE_START, BAD_TOKEN, BAD_ID, N_BAD = range(6)
 
 _U0, _U10 = np.uint64(0), np.uint64(10)
@@ -95,22 +99,17 @@ def _is_missing(
 
 @inline
 def _resolve(
-    p: int,
-    n_known: int,
-    known_at: Int64Array,
-    known_values: Float64Array,
-    undecided: Int64Array,
-    state: Int64Array,
+    p: int, n_decided: int, decided: Float64Array, undecided: Int64Array, state: Int64Array
 ) -> float:
     """Return Python's value of the undecided number at p. If it is not available yet, record p and
     return 0.
     """
     i = state[slots.RESOLVED]
-    while i < n_known and known_at[i] < p:
+    while i < n_decided and undecided[i] < p:
         i += 1
     state[slots.RESOLVED] = i
-    if i < n_known and known_at[i] == p:
-        return known_values[i]
+    if i < n_decided and undecided[i] == p:
+        return decided[i]
     undecided[state[slots.UNDECIDED]] = p
     state[slots.UNDECIDED] += 1
     return 0.0
@@ -194,22 +193,22 @@ def _head(
     text: Bytes,
     p: int,
     options: Int64Array,
-    known_at: Int64Array,
-    known_values: Float64Array,
+    decided: Float64Array,
     undecided: Int64Array,
     labels: Float64Array,
     runs: Int64Array,
     state: Int64Array,
     fault: Int64Array,
 ) -> int:
-    """Parse the label at p and the query id. Return the position after them, or -1 after filling in
-    `fault`.
+    """Parse the label at p, if any, and the query id. Return the position after them, or -1 after
+    filling in `fault`.
     """
     fault[BAD_CODE], fault[BAD_TOKEN] = LABEL, p
-    at = p
-    p, good, label = scan_number(text, p)
+    at, good, label = p, True, 0.0
+    if options[UNLABELLED] == 0:
+        p, good, label = scan_number(text, p)
     if good and math.isnan(label):
-        label = _resolve(at, options[N_KNOWN], known_at, known_values, undecided, state)
+        label = _resolve(at, options[N_DECIDED], decided, undecided, state)
     if not good or math.isinf(label):
         return -1
     labels[state[slots.ROWS]] = label + 0.0  # -0 becomes 0
@@ -228,21 +227,15 @@ def _head(
 
 @inline
 def _special(
-    text: Bytes, p: int, q: int, inf: int, state: Int64Array, fault: Int64Array
+    text: Bytes, p: int, q: int, state: Int64Array, fault: Int64Array
 ) -> tuple[bool, float]:
-    """Return whether text[p:q], which is not a decimal number, is accepted, and its value."""
+    """Return whether text[p:q] is a word for infinity or NaN, and its value."""
+    if _is_word(text, p, q, _INF) or _is_word(text, p, q, _INFINITY):
+        fault[BAD_CODE] = INFINITE
+        return True, -math.inf if text[p] == MINUS else math.inf
     fault[BAD_CODE] = VALUE
-    if _is_word(text, p, q, _NAN):
-        state[slots.MISSING] += 1
-        return True, math.nan
-    if not (_is_word(text, p, q, _INF) or _is_word(text, p, q, _INFINITY)):
-        return False, 0.0
-    fault[BAD_CODE] = INFINITE
-    state[slots.INFINITIES] += 1
-    if inf == INF_MISSING:
-        state[slots.MISSING] += 1
-        return True, math.nan
-    return inf == INF_KEEP, -math.inf if text[p] == MINUS else math.inf
+    state[slots.MISSING] += 1
+    return _is_word(text, p, q, _NAN), math.nan
 
 
 @inline
@@ -252,8 +245,7 @@ def _cells(
     options: Int64Array,
     tokens: Bytes,
     token_ends: Int64Array,
-    known_at: Int64Array,
-    known_values: Float64Array,
+    decided: Float64Array,
     undecided: Int64Array,
     ids: Int32Array,
     values: Float32Array,
@@ -264,12 +256,8 @@ def _cells(
     `fault`.
     """
     begin = cells = state[slots.CELLS]
-    previous, top, beyond, disorder = (
-        -1,
-        0,
-        0,
-        0,
-    )  # disorder: 1 for a repeated number, 2 for a smaller one
+    previous, top, beyond = -1, 0, 0
+    disorder = 0  # 1 for a repeated number, 2 for a smaller one
     max_id, limit, n_tokens = options[MAX_ID], options[LIMIT], options[N_TOKENS]
     quick = min(max_id, _HEADS.size - 1) if n_tokens == 0 and p >= 16 else -1
     while True:
@@ -316,22 +304,21 @@ def _cells(
             state[slots.MISSING] += 1
         elif not good:
             p, good, value = scan_number(text, p)
+            fault[BAD_CODE] = OVERFLOW
             if not good:
                 p = _token_end(text, at)
-                good, value = _special(text, at, p, options[INF], state, fault)
+                good, value = _special(text, at, p, state, fault)
                 if not good:
                     return -1
-            else:
-                if math.isnan(value):
-                    value = _resolve(at, options[N_KNOWN], known_at, known_values, undecided, state)
-                if math.isinf(np.float32(value)):
-                    fault[BAD_CODE] = OVERFLOW
-                    if options[INF] == INF_STOP:
-                        return -1
-                    state[slots.INFINITIES] += 1
-                    if options[INF] == INF_MISSING:
-                        state[slots.MISSING] += 1
-                        value = math.nan
+            elif math.isnan(value):
+                value = _resolve(at, options[N_DECIDED], decided, undecided, state)
+            if math.isinf(np.float32(value)):
+                if options[INF] == INF_STOP:
+                    return -1
+                state[slots.INFINITIES] += 1
+                if options[INF] == INF_MISSING:
+                    state[slots.MISSING] += 1
+                    value = math.nan
         ids[cells], values[cells] = number, value
         cells += 1
         if number <= previous:
@@ -412,16 +399,14 @@ def _next_line(text: Bytes, p: int) -> int:
     return p + 1
 
 
-@entry_point(types.void(B1, INT, INT, I1, B1, I1, I1, F1, I1, F1, I1, I1, N1, S1, I2, I2, I2, I1))
+@entry_point(types.void(B1, INT, I1, B1, I1, F1, I1, F1, I1, I1, N1, S1, I2, I2, I2, I1))
 def parse_lines(
     buffer: Bytes,
-    start: int,
     end: int,
     options_: Int64Array,
     tokens_: Bytes,
     token_ends_: Int64Array,
-    known_at_: Int64Array,
-    known_values_: Float64Array,
+    decided_: Float64Array,
     undecided_: Int64Array,
     labels_: Float64Array,
     lines: Int64Array,
@@ -433,16 +418,15 @@ def parse_lines(
     bad: Int64Array,
     state_: Int64Array,
 ) -> None:
-    """Parse the lines of buffer[start:end], followed by `files.PADDING`.
+    """Parse the lines of buffer[:end], followed by `files.PADDING`.
 
     Args:
-        buffer: uint8 text, of which buffer[start:end] consists of whole lines.
+        buffer: uint8 text, of which buffer[:end] consists of whole lines.
         options: int64[N_OPTIONS].
         tokens, token_ends: concatenated tokens for missing values, and the end of each token.
-        known_at, known_values: positions and values of numbers that an earlier call left
-            undecided.
-        undecided: positions of numbers that Python must parse. If there are any, call again with
-            `known_values`. Output.
+        decided: values of the first N_DECIDED numbers in `undecided`, from an earlier call.
+        undecided: positions of numbers that Python must parse. If there are more than N_DECIDED,
+            call again with their values. Output.
         labels, lines, row_ends: label, line from 1, and number of cells up to the end of each row.
             Output.
         ids, values: feature number and value of each cell, ascending within a row. Output.
@@ -454,35 +438,24 @@ def parse_lines(
     """
     text, options, state = pointer_to(buffer), pointer_to(options_), pointer_to(state_)
     tokens, token_ends, labels = pointer_to(tokens_), pointer_to(token_ends_), pointer_to(labels_)
-    known_at, known_values, undecided = (
-        pointer_to(known_at_),
-        pointer_to(known_values_),
-        pointer_to(undecided_),
-    )
-    ids, values, runs, fault = (
-        pointer_to(ids_),
-        pointer_to(values_),
-        pointer_to(runs_),
-        pointer_to(bad[slots.BAD_KEPT]),
-    )
-    saved = pointer_to(state_[slots.N_STATE :])
-    p = start
+    decided, undecided = pointer_to(decided_), pointer_to(undecided_)
+    ids, values, runs = pointer_to(ids_), pointer_to(values_), pointer_to(runs_)
+    fault, saved = pointer_to(bad[0]), pointer_to(state_[slots.N_STATE :])
+    p = 0
     while p < end:
         state[slots.LINES] += 1
         line_start = p
         while text[p] == BLANK or text[p] == TAB:
             p += 1
-        if text[p] == NEWLINE or (text[p] == RETURN and text[p + 1] == NEWLINE):
+        is_row, tail = not ends_token(text, p), p
+        if not is_row and text[p] != HASH:
             state[slots.BLANK_LINES] += 1
             p = _next_line(text, p)
             continue
         for i in range(slots.N_STATE):
             saved[i] = state[i]
-        is_row, tail = text[p] != HASH, p
         if is_row:
-            tail = _head(
-                text, p, options, known_at, known_values, undecided, labels, runs, state, fault
-            )
+            tail = _head(text, p, options, decided, undecided, labels, runs, state, fault)
             if tail >= 0 and options[HEADS_ONLY] == 1:
                 tail = _next_line(text, tail) - 1
             elif tail >= 0:
@@ -492,8 +465,7 @@ def parse_lines(
                     options,
                     tokens,
                     token_ends,
-                    known_at,
-                    known_values,
+                    decided,
                     undecided,
                     ids,
                     values,
@@ -519,10 +491,8 @@ def parse_lines(
         for i in range(slots.N_STATE):  # undo everything that a refused row changed
             state[i] = saved[i]
         fault[BAD_LINE], fault[BAD_LINE_START] = state[slots.LINES], line_start
-        if state[slots.BAD_ROWS] < slots.BAD_KEPT:
-            for i in range(N_BAD):
-                bad[state[slots.BAD_ROWS], i] = fault[i]
         state[slots.BAD_ROWS] += 1
+        fault = pointer_to(bad[min(state[slots.BAD_ROWS], slots.BAD_KEPT)])
         if options[SKIP] == 0:
             return
         p = _next_line(text, line_start)
