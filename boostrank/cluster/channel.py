@@ -216,16 +216,14 @@ class Door(socketserver.ThreadingTCPServer):
 
 
 class Mesh:
-    """Links between the `size` workers, through which `sent` bytes were sent. Other workers connect
-    to `address`.
-    """
+    """Links between the `size` workers. Other workers connect to `address`."""
 
     def __init__(self, host: str, key: bytes) -> None:
         self.host, self._key, self._links = host, key, dict[int, Link]()
         self._changed = threading.Condition()
         self._door = Door((host, 0), key, self._welcome)
         self.address = self._door.address
-        self.rank, self.size, self.sent = 0, 1, 0
+        self.rank, self.size = 0, 1
 
     @contextlib.contextmanager
     def connect_all(self, rank: int, addresses: Sequence[Address]) -> Iterator[Mesh]:
@@ -261,7 +259,6 @@ class Mesh:
                 elif self.rank > peer:
                     received[peer] = self._links[peer].receive_bytes()
                     self._links[peer].send_bytes(pieces[peer])
-        self.sent += sum(map(len, pieces)) - len(pieces[self.rank])
         return received
 
     def all_reduce(self, sums: Float64Array) -> Float64Array:
