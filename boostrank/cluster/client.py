@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -287,7 +286,7 @@ class ClusterTraining:
             ]
         if not groups[0]:
             raise DataError("there are no training shards")
-        training = assign_shards(groups[0], sizes)
+        training = assign_shards(groups[0], sizes, {})
         # Leave out workers without training rows.
         workers.ranks = [rank for rank in workers.ranks if training[workers.info[rank].name]]
         names = workers.names
@@ -317,6 +316,10 @@ class ClusterTraining:
             self._check_overlap(set_name, of_set)
         if self.on_folds:
             self._shards += validation_shards
+        self._sizes = {
+            "rows": sum(shard.rows for shard in self._shards),
+            "queries": sum(len(shard.qids) for shard in self._shards),
+        }
         meshes = tuple(workers.info[rank].mesh for rank in workers.ranks)
         every = (self._checkpoint and self._checkpoint.every) or 0
         task = self.options, meshes, valid_names, [ranks[path] for path in groups[0]], every
@@ -337,14 +340,11 @@ class ClusterTraining:
     def _inventory(self) -> str:
         workers, shards = [self._workers.info[rank] for rank in self._workers.ranks], self._shards
         machines, threads = {info.host for info in workers}, sum(info.threads for info in workers)
-        rows, queries = (
-            sum(shard.rows for shard in shards),
-            sum(len(shard.qids) for shard in shards),
-        )
         return (
             f"{count_of(len(workers), 'worker')} with {count_of(threads, 'thread')} on"
-            f" {count_of(len(machines), 'machine')}: {count_of(len(shards), 'shard')}, {rows:,}"
-            f" rows, {queries:,} queries, {self._space.n_features:,} features"
+            f" {count_of(len(machines), 'machine')}: {count_of(len(shards), 'shard')},"
+            f" {self._sizes['rows']:,} rows, {self._sizes['queries']:,} queries,"
+            f" {self._space.n_features:,} features"
         )
 
     def _trained(self, tasks: list[tuple[Any, ...]], started: float) -> RankingModel:
@@ -367,9 +367,9 @@ class ClusterTraining:
             )
         assert isinstance(model, RankingModel)
         model.info = self._of_all(model.info)
-        sizes = {name: model.info["data"][name] for name in ("rows", "queries")}
         if model.summary is not None:  # a single training
-            model.summary = replace(model.summary, **sizes, seconds=time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            model.summary = replace(model.summary, **self._sizes, seconds=seconds)
         return model
 
     def _listen(self, news: News) -> None:
@@ -440,12 +440,9 @@ class ClusterTraining:
     def _of_all(self, info: ModelInfo) -> ModelInfo:
         """Return the first worker's record with the data from all workers."""
         shards, parameters = self._shards, dict(info["parameters"])
-        data = info["data"] | {
-            "files": sorted(shard.path for shard in shards),
-            "rows": sum(shard.rows for shard in shards),
-            "queries": sum(len(shard.qids) for shard in shards),
-            "fingerprint": fingerprint_of([shard.fingerprint for shard in shards]),
-        }
+        files = sorted(shard.path for shard in shards)
+        fingerprint = fingerprint_of([shard.fingerprint for shard in shards])
+        data = info["data"] | self._sizes | {"files": files, "fingerprint": fingerprint}
         if self.settings.threads is None:
             parameters.pop("num_threads", None)  # of the first worker
         training = info["training"] | {"workers": len(self._workers.ranks)}
@@ -475,7 +472,7 @@ def _expand(patterns: Sequence[Any]) -> list[str]:
 def assign_shards(
     shards: Sequence[str],
     sizes: Mapping[str, Mapping[str, int]],
-    already: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    already: Mapping[str, Sequence[str]],
 ) -> dict[str, list[str]]:
     """Return each worker's shards in the given order, with about equal total sizes (the largest are
     assigned first).
