@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param
@@ -108,12 +107,12 @@ class Output(NamedTuple):
     margins_written: tuple[str, ...]
 
 
+@dataclass(frozen=True)
 class Probe:
     """An objective's kernel, or another `function` in its place, which can be run on examples."""
 
-    def __init__(self, spec: ObjectiveSpec, function: Callable[..., float] | None = None) -> None:
-        self.spec = spec
-        self._function = spec.kernel if function is None else function
+    spec: ObjectiveSpec
+    function: Callable[..., float] | None = None
 
     def run(
         self,
@@ -133,7 +132,7 @@ class Probe:
             "scores": example.scores,
             "gains": gains,
             "order": np.argsort(-example.scores, kind="stable"),
-            "doc_const": doc_const,
+            "doc_const": np.ascontiguousarray(doc_const),
             "query_const": query_const[0],
             "params": self.spec.encode(
                 {p.name: p.parse(values[p.name]) for p in self.spec.params}, 0
@@ -149,17 +148,14 @@ class Probe:
             ),  # integers are used as indices: valid positions
         }
         fillers = {"f": _MEANINGLESS[margins], "i": max(0, n - 1) * margins}
+        widths = (_MARGIN, _MARGIN), (0, 0)
         framed = {
-            name: np.full(
-                (len(array) + 2 * _MARGIN, *array.shape[1:]), fillers[array.dtype.kind], array.dtype
-            )
+            name: np.pad(array, widths[: array.ndim], constant_values=fillers[array.dtype.kind])
             for name, array in before.items()
         }
         arrays = {name: whole[_MARGIN:-_MARGIN] for name, whole in framed.items()}
-        for name, array in before.items():
-            arrays[name][:] = array
         with np.errstate(all="ignore"):  # compiled code does not warn, either
-            loss = self._function(*arrays.values())
+            loss = (self.function or self.spec.kernel)(*arrays.values())
         written = tuple(
             name for name, array in inputs.items() if not np.array_equal(arrays[name], array)
         )
@@ -356,14 +352,15 @@ def _outputs(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that every element of the outputs is set, whatever the arrays contained before."""
     first, second = probe.run(example, values, outputs=0), probe.run(example, values, outputs=1)
     for name in ("grad", "hess"):
-        stale = _differing(getattr(first, name), getattr(second, name))
-        if stale.size:
+        before, after = getattr(first, name), getattr(second, name)
+        stale = first_true((before != after) & ~(np.isnan(before) & np.isnan(after)))
+        if stale is not None:
             return Fault(
                 f"{name} is not written, or is added to previous content",
                 "the memory contains gradients of another query",
                 "write kernel(query, params, grad, hess, scratch), where both start as zeros; or"
                 " start with grad[:] = 0.0 and hess[:] = 0.0, before any return",
-                int(stale[0]),
+                stale,
             )
     return None
 
@@ -382,7 +379,8 @@ def _inputs(probe: Probe, example: Example, values: Values) -> Fault | None:
 def _finite(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that all results are finite, and that the outputs are finite in float32 too."""
     output = probe.run(example, values)
-    for name, numbers in zip(("loss", "grad", "hess"), _arrays(output), strict=True):
+    for name in ("loss", "grad", "hess"):
+        numbers = np.atleast_1d(getattr(output, name))
         bad = first_true(~np.isfinite(numbers))
         if bad is not None:
             document = None if name == "loss" else bad
@@ -422,13 +420,11 @@ def _hessian(probe: Probe, example: Example, values: Values) -> Fault | None:
 
 def _gradient(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Compare the gradient with central differences of the returned loss."""
-
-    def loss(output: Output, document: int) -> float:
-        return output.loss
-
     output = probe.run(example, values)
     slack = 1e-9 * max(1.0, abs(output.loss))
-    derivative, p = _derivative(probe, example, values, output.grad, loss, slack)
+    derivative, p = _derivative(
+        probe, example, values, output.grad, lambda output, p: output.loss, slack
+    )
     if p is None:
         return None
     detail = f"gradient {output.grad[p]:.6g}, finite difference of the loss {derivative[p]:.6g}"
@@ -537,10 +533,10 @@ def _order(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that the order of the documents does not affect their gradients."""
     n, in_order = len(example), probe.run(example, values)
     for rows in (np.arange(n)[::-1], np.random.default_rng(3).permutation(n)):
-        other = Example(example.what, example.scores[rows], example.labels[rows])
+        other = replace(example, scores=example.scores[rows], labels=example.labels[rows])
         reordered = probe.run(other, values)
-        for after, before in ((reordered.grad, in_order.grad), (reordered.hess, in_order.hess)):
-            p = _first_far(after, before[rows])
+        for name in ("grad", "hess"):
+            p = _first_far(getattr(reordered, name), getattr(in_order, name)[rows])
             if p is not None:
                 return Fault(
                     "the gradient depends on the order of the rows",
@@ -586,16 +582,9 @@ def _first_far(actual: Float64Array, expected: Float64Array) -> int | None:
     return first_true(~(np.abs(actual - expected) <= slack))
 
 
-def _arrays(output: Output) -> tuple[Float64Array, Float64Array, Float64Array]:
-    return np.array([output.loss]), output.grad, output.hess
-
-
 def _differ(output: Output, other: Output) -> bool:
-    return any(_differing(a, b).size for a, b in zip(_arrays(output), _arrays(other), strict=True))
-
-
-def _differing(values: Float64Array, other: Float64Array) -> npt.NDArray[np.int64]:
-    return np.flatnonzero(~((values == other) | (np.isnan(values) & np.isnan(other))))
+    pairs = zip(output[:3], other[:3], strict=True)  # loss, gradient and hessian
+    return not all(np.array_equal(result, again, equal_nan=True) for result, again in pairs)
 
 
 SAFE = (
