@@ -24,13 +24,13 @@ from boostrank.diagnosis.rules import (
     find,
     percent,
     share_of,
-    weigh,
 )
 from boostrank.files import blocks as slots
 
 MOST_LEFT_OUT = 0.2  # share of the rows: leaving out more is not a remedy
 USUAL_TOP = 5.0  # the largest grade of the public collections is 4
 MANY_GRADES = 32
+MANY = 0.2  # share of the queries from which a note becomes a warning
 MANY_ALIKE = 0.05  # share of the documents
 # A useless feature sorts n documents by label with a probability of at most 1/n. It counts as a
 # copy if the probability over all queries is below e^-EVIDENCE.
@@ -87,7 +87,7 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
 def refused_words(p: Profile) -> Iterator[Finding]:
     """Find text columns among a table's features, and words that seem to mark missing values."""
     if p.text:
-        message, options = p.text_words
+        message, options = p.source.text_words(p.n_rows)
         yield find("text-columns", p.where(), len(p.text), message, fix=options, options=options)
     rows = count_of(p.stand_in_rows, "row contains", "rows contain")
     for word, (line, column) in list(p.stand_ins.items())[:LISTED_ROWS]:
@@ -147,7 +147,7 @@ def dead_queries(p: Profile) -> Iterator[Finding]:
         ("dead-queries", several & (p.low == p.high), "have documents with only one label"),
         ("single-document-queries", ~several, "have one document"),
     ):
-        severity = weigh(int(queries.sum()), p.n_queries)
+        severity = WARNING if queries.sum() > MANY * p.n_queries else NOTE
         yield from _find_queries(p, check, np.flatnonzero(queries), message, severity=severity)
 
 
@@ -217,21 +217,19 @@ def odd_labels(p: Profile) -> Iterator[Finding]:
 def duplicates(p: Profile) -> Iterator[Finding]:
     """Find documents in the same query that have equal features, and equal or different labels."""
     # Group the equal documents of each query by a hash of their features.
-    _, group, size = np.unique(
-        _hash_in_query(p, np.arange(p.n_queries)), return_inverse=True, return_counts=True
+    hashes = _hash_in_query(p, np.arange(p.n_queries))
+    _, first_row, group, size = np.unique(
+        hashes, return_index=True, return_inverse=True, return_counts=True
     )
-    # Tell contradictions from harmless copies by the lowest and highest label of a group.
-    low = np.full(size.size, np.inf)
-    high = np.full(size.size, -np.inf)
-    np.minimum.at(low, group, p.labels)
-    np.maximum.at(high, group, p.labels)
+    # A contradiction has another label than the first document of its group.
+    differ = np.bincount(group, p.labels != p.labels[first_row[group]]) > 0
     for check, groups, what in (
         (
             "contradicting-duplicates",
-            low < high,
+            differ,
             "the features of another document, but a different label",
         ),
-        ("duplicates", low == high, "the features and the label of another document"),
+        ("duplicates", ~differ, "the features and the label of another document"),
     ):
         rows = np.flatnonzero(((size > 1) & groups)[group])
         if rows.size:
@@ -262,7 +260,7 @@ def label_copies(p: Profile) -> Iterator[Finding]:
     high = order[starts + sizes - 1]
     live = labels[low] < labels[high]
     n_live = int(np.count_nonzero(live))
-    if n_live < 2 or np.log(np.maximum(sizes[live], 2)).sum() < EVIDENCE + np.log(width):
+    if n_live < 2 or np.log(sizes[live]).sum() < EVIDENCE + np.log(width):
         return
     # Only a feature that orders the ends of these queries can order all of their documents.
     cells = p.cells[:, :width].astype(np.float64)
@@ -321,14 +319,14 @@ def leaked_queries(first: Profile, second: Profile) -> Iterator[Finding]:
     """Find queries of the second set that also occur in the first set, by id or by content."""
     grouped_by_file = first.grouped_by_file or second.grouped_by_file  # ids only count the queries
     by_id = np.flatnonzero(np.isin(second.ids, first.ids) & (not grouped_by_file))
-    by_content, origin = _match_documents(first, second)
+    origin = _match_documents(first, second)
     # Rows that are equal in query id and features.
     equal = np.isin(_hash_in_query(second, second.ids), _hash_in_query(first, first.ids))
     same = np.bincount(second.query[equal], minlength=second.n_queries)
     both = by_id[same[by_id] > HALF * second.sizes[by_id]]
     message = f"are also in {first.role}, with the same id and documents"
     yield from _find_queries(second, "leaked-queries", both, message)
-    copies = np.setdiff1d(by_content, by_id)
+    copies = np.setdiff1d(np.flatnonzero(origin >= 0), by_id)
     if copies.size:
         twin = int(origin[copies[0]])
         where = ":".join(str(part) for part in first.where(first.line[twin]) if part)
@@ -341,24 +339,22 @@ def leaked_queries(first: Profile, second: Profile) -> Iterator[Finding]:
     yield from _find_queries(second, "shared-ids", np.setdiff1d(by_id, both), message)
 
 
-def _match_documents(first: Profile, second: Profile) -> tuple[Int64Array, Int64Array]:
-    """Return the queries of the second set that share most documents with a query of the first set,
-    and that query."""
-    origin = np.full(second.n_queries, -1, np.int64)
-    order = np.lexsort((first.query, first.hashes))
-    hashes, query = first.hashes[order], first.query[order]
-    if not hashes.size:
-        return np.zeros(0, np.int64), origin
-    hashes, starts, counts = np.unique(hashes, return_index=True, return_counts=True)
-    telling, query = query[starts] == query[starts + counts - 1], query[starts]
-    at = np.minimum(np.searchsorted(hashes, second.hashes), hashes.size - 1)
-    hit = np.flatnonzero((hashes[at] == second.hashes) & telling[at])
-    pairs, counts = np.unique(
-        np.column_stack([second.query[hit], query[at[hit]]]), axis=0, return_counts=True
-    )
-    leaked = (counts >= 2) & (counts > HALF * second.sizes[pairs[:, 0]])
-    origin[pairs[leaked, 0]] = pairs[leaked, 1]
-    return np.flatnonzero(origin >= 0), origin
+def _match_documents(first: Profile, second: Profile) -> Int64Array:
+    """Return the query of the first set, int64[Q], that shares most documents of each query of the
+    second set, or -1."""
+    # Documents that are in several queries tell nothing.
+    hashes, rows, group = np.unique(first.hashes, return_index=True, return_inverse=True)
+    shared = group[first.query != first.query[rows[group]]]
+    hashes, query = np.delete(hashes, shared), np.delete(first.query[rows], shared)
+    # Count the documents that each pair of queries has in common.
+    equal = np.isin(second.hashes, hashes)
+    twins = query[np.searchsorted(hashes, second.hashes[equal])]
+    pairs = np.column_stack([second.query[equal], twins])
+    pairs, counts = np.unique(pairs, axis=0, return_counts=True)
+    leaked = pairs[(counts >= 2) & (counts > HALF * second.sizes[pairs[:, 0]])]
+    origin = np.full(second.n_queries, -1)
+    origin[leaked[:, 0]] = leaked[:, 1]
+    return origin
 
 
 def _hash_in_query(p: Profile, ids: Int64Array) -> UInt64Array:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from os import fspath
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from boostrank.clicks.estimation import NONSENSE, estimate_propensities
 from boostrank.clicks.gate import moved_share
-from boostrank.clicks.log import MAX_ROWS, ClickLog, Propensities
+from boostrank.clicks.log import MAX_ROWS, ClickLog
 from boostrank.clicks.sidecar import log_of
 from boostrank.clicks.tables import read_clicks
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError
@@ -76,16 +75,6 @@ class _Clicks:
     queries: QueryIndex
     log: ClickLog
 
-    @cached_property
-    def curve(self) -> Propensities | None:
-        """The propensities of the positions; None if no clicked document moved."""
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DataWarning)
-                return estimate_propensities(self.log, self.queries)
-        except DataError:
-            return None
-
     def find(self, check: str, count: int, message: str, **changes: Any) -> Finding:
         """Return a finding about the whole log; see `rules.find`."""
         return find(check, (self.file, 0, 0), count, message, **changes)
@@ -106,11 +95,14 @@ def nothing_clicked(clicks: _Clicks) -> Iterator[Finding]:
 def moves(clicks: _Clicks) -> Iterator[Finding]:
     """Find positions with too few documents that moved there to estimate a propensity."""
     log = clicks.log
-    curve = clicks.curve
     if not log.clicks.any():
         return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)
+            curve = estimate_propensities(log, clicks.queries)
     # Explain why there is no curve at all, such as no impressions at position 1.
-    if curve is None:
+    except DataError:
         what = (
             "no clicked document was shown both at position 1 and elsewhere, and no chain of"
             " documents joins them"

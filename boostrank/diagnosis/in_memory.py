@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError
+from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.data.engine_data import is_engines
 from boostrank.data.feature_space import FeatureSpace
@@ -32,22 +33,19 @@ class RowsFile(File):
 
     def loads(self, chunk_bytes: int) -> Iterator[Callable[[], Any]]:
         """Yield functions that return blocks of whole queries, in order."""
-        queries = self.data.queries
-        ptr = self.data.queries.ptr
-        for first, last in queries.blocks(max(1, chunk_bytes // (4 * self.data.n_features + 1))):
-            yield partial(self._block, slice(first, last), slice(int(ptr[first]), int(ptr[last])))
+        step = max(1, chunk_bytes // (4 * self.data.n_features + 1))
+        for first, stop in self.data.queries.blocks(step):
+            yield partial(self._block, np.arange(first, stop))
 
-    def _block(self, queries: slice, rows: slice) -> Block:
-        features = self.data.features[rows]
-        index = self.data.queries
-        ids = np.repeat(index.qid[queries], index.sizes[queries])
+    def _block(self, queries: Int64Array) -> Block:
+        index, rows = self.data.queries.take(queries)
+        features, lines = self.data.features[rows], np.arange(1, rows.size + 1)
         is_sparse = sparse.issparse(features)
-        dense = np.zeros((0, 0), np.float32) if is_sparse else np.array(features)
-        block = Block.from_rows(self.data.labels[rows], dense, ids, np.arange(1, ids.size + 1))
+        dense = np.zeros((0, 0), np.float32) if is_sparse else features
+        block = Block.from_rows(self.data.labels[rows], dense, index.row_ids(), lines)
         if is_sparse:
-            ends = features.indptr[1:].astype(np.int64)
             block.dense = None
-            block.sparse = ends, features.indices, features.data
+            block.sparse = features.indptr[1:].astype(np.int64), features.indices, features.data
             block.counts[[slots.CELLS, slots.TOP_ID]] = features.nnz, features.shape[1] - 1
         return block
 
@@ -97,8 +95,8 @@ def source_of(data: Any, qid: str | None) -> Any:
                 "an array has no labels and queries: pass RankingDataset.from_arrays(X, y, qid=...)"
             )
         return data
-    sink = arrow().BufferOutputStream()
     pa = arrow()
+    sink = pa.BufferOutputStream()
     try:
         table = frame.to_arrow()
     except pa.ArrowException as error:

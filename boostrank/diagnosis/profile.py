@@ -71,7 +71,6 @@ class Profile(Totals):
         self.options = options
         self.causes: dict[str, FileFormatError] = {}
         self.text: dict[str, int] = {}
-        self.text_words = "", ""
         self.broken: list[FileFormatError] = []
         self.stand_ins: dict[str, tuple[int, int]] = {}
         self.stand_in_rows = 0
@@ -82,7 +81,7 @@ class Profile(Totals):
         self.grouped_by_file = False
         self.feature_names: dict[int, str] = {}
 
-    def read(self, threads: int, progress: Progress) -> None:
+    def read(self, progress: Progress) -> None:
         """Read the files once, and record errors. An error ends the pass if reading cannot
         continue."""
         none = np.zeros(0, np.int64)
@@ -90,14 +89,11 @@ class Profile(Totals):
             (np.zeros(0), none, np.zeros(0, np.uint64), none, none, none)
         ]
         try:
-            if isinstance(self.files, RankingDataset):
-                files: Any = [self.files]
-                opened: Source = DatasetSource(files, self.reading)
-            else:
-                file_format = format_of(self.files, self.options["format"])
-                opened = file_format.source(expand(self.files), self.reading)
-            with closing(opened):
-                self._read(opened, kept, threads, progress)
+            source: type[Source] = DatasetSource
+            if not isinstance(self.files, RankingDataset):
+                source = format_of(self.files, self.options["format"]).source
+            with closing(source(expand(self.files), self.reading)) as opened:
+                self._read(opened, kept, progress)
         except FileFormatError as error:
             self.broken.append(error)
         # Join the rows of all blocks, and look at them as a whole.
@@ -113,15 +109,13 @@ class Profile(Totals):
         if not (self.broken or self.counts[slots.BAD_ROWS] or self.reading.regroup):
             self._check_side_files()
 
-    def _read(
-        self, opened: Source, kept: list[tuple[Any, ...]], threads: int, progress: Progress
-    ) -> None:
+    def _read(self, opened: Source, kept: list[tuple[Any, ...]], progress: Progress) -> None:
         self.source = opened
         self.grouped_by_file = not opened.has_qid
         self.feature_names = dict(opened.numbered_names())
         first_rows = [self.cells]
         room = MOST_CELLS
-        for file, block in opened.blocks(CHUNK_BYTES, threads):
+        for file, block in opened.blocks(CHUNK_BYTES, resolve_threads(self.options["threads"])):
             runs, names = self.count(file, block)
             self._note_faults(block)
             if block.n_rows:
@@ -142,9 +136,8 @@ class Profile(Totals):
             if progress is not None:
                 progress(opened.done, opened.total)
         self.cells = sparse.vstack(first_rows, format="csr")
-        if isinstance(opened, TableSource) and opened.text:
+        if isinstance(opened, TableSource):
             self.text = opened.text
-            self.text_words = opened.text_words(self.n_rows)
 
     def _note_faults(self, block: Block) -> None:
         if block.unterminated:
@@ -180,16 +173,16 @@ class Profile(Totals):
     def _take_sizes(self) -> None:
         """Take the queries from the side files with group sizes. Rows beyond the sizes form one
         query."""
-        spans = [
-            (rows, np.cumsum([0, *some_sizes(part.sizes_file)])) for part, rows, _ in self.spans()
-        ]
-        begins = [rows.start + ends[ends < len(rows)] for rows, ends in spans]
-        self.starts = np.unique(np.concatenate(begins)).astype(np.int64) if begins else self.starts
+        begins = [self.starts]
+        for part, rows, _ in self.spans():
+            ends = np.cumsum([0, *some_sizes(part.sizes_file)])
+            begins.append(part.rows + ends[ends < len(rows)])
+        self.starts = np.unique(np.concatenate(begins))
         self.line = self.lines[self.starts]
-        self.ids = np.arange(self.starts.size)
-        for part, start in zip(self.parts, (rows.start for rows, _ in spans), strict=True):
-            part.queries = int(np.searchsorted(self.starts, start))
         self.n_queries = self.starts.size
+        self.ids = np.arange(self.n_queries)
+        for part in self.parts:
+            part.queries = int(np.searchsorted(self.starts, part.rows))
 
     def _regroup(self) -> None:
         """Bring the rows of each query together, as the reader does."""
@@ -199,8 +192,7 @@ class Profile(Totals):
         self.labels = self.labels[order]
         self.lines = self.lines[order]
         self.hashes = self.hashes[order]
-        self.rows_of_cells = np.flatnonzero(order < self.cells.shape[0])
-        self.cells = self.cells[order[self.rows_of_cells]]
+        self.rows_of_cells = np.argsort(order)[self.rows_of_cells]
         # Keep the first run of each query.
         kept = np.sort(first)
         self.starts = np.searchsorted(first_run_of_row[order], kept)
@@ -329,5 +321,5 @@ def look_at(
     profile = Profile(
         role, parse_gain(gain), files, options | {"format": format, "threads": threads}, reading
     )
-    profile.read(resolve_threads(threads), progress)
+    profile.read(progress)
     return profile
