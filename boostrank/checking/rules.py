@@ -13,7 +13,7 @@ import contextlib
 import enum
 import itertools
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -224,42 +224,33 @@ def _example(what: str, scores: Any, labels: Any) -> Example:
     return Example(what, np.array(scores, dtype=np.float64), np.array(labels, dtype=np.float64))
 
 
-def _ordinary() -> list[Example]:
-    """Return examples whose scores are distinct and on the scale of labels, with the shortest
-    first.
-    """
-    rng = np.random.default_rng(7)
-    return [
-        _example("2 documents in the right order", [0.4, -0.3], [1, 0]),
-        _example("2 documents in the wrong order", [0.4, -0.3], [0, 1]),
-        _example("3 documents", [0.3, -0.9, 0.1], [0, 2, 1]),
-        _example("5 documents", [-1.2, 1.4, 0.5, -0.6, 0.01], [4, 0, 1, 3, 0]),
-        _example("11 documents", 1.5 * rng.normal(size=11), rng.integers(0, 5, 11)),
-    ]
-
-
-def _all() -> list[Example]:
-    """Return the ordinary examples, short lists, ties, equal labels and distant scores, with the
-    shortest first.
-    """
-    far = 1e4
-    special = [
-        _example("no document", [], []),
-        _example("one document", [0.7], [3]),
-        _example("one irrelevant document", [0.7], [0]),
-        _example("tied scores", [0.0, 0.0], [1, 0]),
-        _example("nearly tied scores", [1e-300, 0.0], [0, 1]),
-        _example("equal labels", [0.4, -0.3], [2, 2]),
-        _example("no relevant document", [0.4, -0.3], [0, 0]),
-        _example("scores 20,000 apart, right order", [far, -far], [1, 0]),
-        _example("scores 20,000 apart, wrong order", [-far, far], [1, 0]),
-        _example("the largest labels", [0.4, -0.3], [31, 0]),
-        _example(
-            "tied scores at the ends of the range", [far, far, -far, -far, 0.0], [0, 2, 2, 0, 1]
-        ),
-        _example("every score tied", np.zeros(6), [0, 2, 1, 0, 4, 1]),
-    ]
-    return sorted([*special, *_ordinary()], key=len)
+_FAR = 1e4
+_RANDOM = np.random.default_rng(7)
+_ORDINARY = [
+    _example("2 documents in the right order", [0.4, -0.3], [1, 0]),
+    _example("2 documents in the wrong order", [0.4, -0.3], [0, 1]),
+    _example("3 documents", [0.3, -0.9, 0.1], [0, 2, 1]),
+    _example("5 documents", [-1.2, 1.4, 0.5, -0.6, 0.01], [4, 0, 1, 3, 0]),
+    _example("11 documents", 1.5 * _RANDOM.normal(size=11), _RANDOM.integers(0, 5, 11)),
+]
+"""Examples whose scores are distinct and on the scale of labels, with the shortest first."""
+_SPECIAL = [
+    _example("no document", [], []),
+    _example("one document", [0.7], [3]),
+    _example("one irrelevant document", [0.7], [0]),
+    _example("tied scores", [0.0, 0.0], [1, 0]),
+    _example("nearly tied scores", [1e-300, 0.0], [0, 1]),
+    _example("equal labels", [0.4, -0.3], [2, 2]),
+    _example("no relevant document", [0.4, -0.3], [0, 0]),
+    _example("scores 20,000 apart, right order", [_FAR, -_FAR], [1, 0]),
+    _example("scores 20,000 apart, wrong order", [-_FAR, _FAR], [1, 0]),
+    _example("the largest labels", [0.4, -0.3], [31, 0]),
+    _example(
+        "tied scores at the ends of the range", [_FAR, _FAR, -_FAR, -_FAR, 0.0], [0, 2, 2, 0, 1]
+    ),
+    _example("every score tied", np.zeros(6), [0, 2, 1, 0, 4, 1]),
+]
+_EXAMPLES = tuple(sorted([*_SPECIAL, *_ORDINARY], key=len))
 
 
 @dataclass(frozen=True)
@@ -286,14 +277,14 @@ class Rule:
     check: str
     fits: str
     look: Callable[[Probe, Example, Values], Fault | None]
-    examples: Callable[[], list[Example]] = _all
+    examples: Sequence[Example] = _EXAMPLES
     skip: Callable[[ObjectiveSpec], str] = lambda spec: ""
 
     def __call__(self, probe: Probe) -> Finding:
         """Report the first failing example."""
         if reason := self.skip(probe.spec):
             return Finding(self.check, Status.SKIP, reason)
-        for example, values in itertools.product(self.examples(), parameter_cases(probe.spec)):
+        for example, values in itertools.product(self.examples, parameter_cases(probe.spec)):
             fault = self.look(probe, example, values)
             if fault is not None:
                 where = "" if fault.document is None else f"document {fault.document}"
@@ -479,7 +470,7 @@ def _curvature(probe: Probe, example: Example, values: Values) -> Fault | None:
 def _step(probe: Probe) -> Finding:
     """Measure the Newton steps, -grad / hess with the driver's floor, and how often they help."""
     longest, example, steps, improved = 0.0, "", 0, 0
-    for query, values in itertools.product(_ordinary(), parameter_cases(probe.spec)):
+    for query, values in itertools.product(_ORDINARY, parameter_cases(probe.spec)):
         loss, grad, hess, *_ = probe.run(query, values)
         floor = HESSIAN_FLOOR * float(hess.mean()) or 1.0  # as the driver, without any curvature
         step = -grad / np.maximum(hess, floor)
@@ -608,25 +599,25 @@ RULES: tuple[Callable[[Probe], Finding], ...] = (
         "gradient",
         "the gradient equals the central differences of the returned loss",
         _gradient,
-        _ordinary,
+        _ORDINARY,
         lambda spec: "exact_gradient=False: another loss" * (not spec.exact_gradient),
     ),
     Rule(
-        "curvature", "the hessian keeps what its kind promises", _curvature, _ordinary, _untestable
+        "curvature", "the hessian keeps what its kind promises", _curvature, _ORDINARY, _untestable
     ),
     _step,
     Rule(
         "shift",
         "the gradient sums to zero, and a constant added to all scores changes nothing",
         _shift,
-        _ordinary,
+        _ORDINARY,
         lambda spec: "shift_invariant=False: the level matters" * (not spec.shift_invariant),
     ),
     Rule(
         "order",
         "rows in another order get the same gradients",
         _order,
-        _ordinary,
+        _ORDINARY,
         lambda spec: "random numbers by position" * spec.random,
     ),
 )

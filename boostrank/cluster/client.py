@@ -34,7 +34,7 @@ from boostrank.data.frames import cut
 from boostrank.data.roles import usual_column
 from boostrank.data.rows import fingerprint_of
 from boostrank.engines import get_backend, workers_of
-from boostrank.engines.base import CallbackEnv, EvalResult, StopTraining
+from boostrank.engines.base import StopTraining
 from boostrank.files.source import matching
 from boostrank.fit.callbacks import History
 from boostrank.fit.checkpoint import Checkpoint
@@ -214,7 +214,7 @@ class ClusterTraining:
         self, workers: Any, data: Any, valid: Any, valid_names: Sequence[str] | None
     ) -> RankingModel:
         """Train on workers, with the arguments of `train`."""
-        is_files = data is not None and all(map(_is_path, as_list(data)))
+        is_files = all(map(_is_path, as_list(data)))
         sets = as_list(valid)
         if sets and all(map(_is_path, sets)):
             sets = [sets]
@@ -380,11 +380,8 @@ class ClusterTraining:
                     self.fold_ended(event)
                 continue
             # Presets decide the number of rounds on the workers.
-            iteration, begin, end, results = event
-            self._total = end
-            env = CallbackEnv(
-                None, self.settings.params, iteration, begin, end, [EvalResult(*r) for r in results]
-            )
+            self._total = event.end_iteration
+            env = replace(event, params=self.settings.params)
             for callback in (self._history, *callbacks):
                 try:
                     callback(env)

@@ -79,7 +79,7 @@ class Shard(NamedTuple):
 class News(NamedTuple):
     """The answer to a heartbeat from the client."""
 
-    events: list[Any]  # new rounds, (round, first, last, metrics), and folds, `FoldSummary`
+    events: list[Any]  # new rounds, `CallbackEnv` without a model, and folds, `FoldSummary`
     model: tuple[int, bytes, ModelInfo] | None  # rounds, model file and record of a new checkpoint
 
 
@@ -128,17 +128,15 @@ def serve(
                 # cluster's profiler.
                 threading.Thread(target=worker.do, args=(name, arguments), daemon=True).start()
     except (EOFError, OSError):
-        pass
+        raise errors.WorkerLost(
+            f"lost contact with the client at {call.address[0]}:{call.address[1]}"
+        ) from None
     finally:
         worker.stop = True
         worker.mesh.close()
         link.close()
         if not worker.idle.wait(_LEAVING_SECONDS) and exclusive:
             os._exit(1)
-    if last is None:
-        raise errors.WorkerLost(
-            f"lost contact with the client at {call.address[0]}:{call.address[1]}"
-        )
     return last
 
 
@@ -348,8 +346,7 @@ class _Rounds:
         is_due = self.every and self._done % self.every == 0 and self._done < env.end_iteration
         if is_due and self.mesh.rank == 0:
             self.worker.checkpoints.append(self.so_far(self._done))
-        results = [tuple(result) for result in env.evaluation_result_list or []]
-        self.worker.events.append((env.iteration, env.begin_iteration, env.end_iteration, results))
+        self.worker.events.append(replace(env, model=None, params={}))
 
     def fold_ended(self, fold: int, training: Training, model: RankingModel) -> bool:
         """Queue the result of a fold, and return whether training goes on."""

@@ -69,7 +69,7 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
             options = "--inf missing"
             fix += f": {options}"
         else:
-            share = math.ceil(1000 * count / max(total, 1)) / 1000
+            share = math.ceil(1000 * count / total) / 1000
             options = f"--on-bad-line skip --max-bad-share {share:g}"
             fix += f", or leave them out: {options}"
     changes_of_all = {"fix": fix, "options": options}
@@ -108,13 +108,14 @@ def truncated_text(p: Profile) -> Iterator[Finding]:
 
 def split_queries(p: Profile) -> Iterator[Finding]:
     """Find query ids that reappear after another query, or in the next file."""
-    order = np.argsort(p.ids, kind="stable")
-    again = np.sort(order[1:][p.ids[order[1:]] == p.ids[order[:-1]]])
+    _, first_pieces, query = np.unique(p.ids, return_index=True, return_inverse=True)
+    begins = first_pieces[query]
+    again = np.flatnonzero(begins != np.arange(begins.size))
     if not again.size or p.grouped_by_file or p.reading.regroup:
         return
     piece = int(again[0])
-    queries = np.unique(p.ids[again]).size
-    first = int(np.flatnonzero(p.ids == p.ids[piece])[0])
+    queries = np.unique(begins[again]).size
+    first = int(begins[piece])
     seen = p.at(int(p.line[first]))
     if first == piece - 1:
         message = f"qid {p.qid(piece)} continues from the previous file ({seen})"
@@ -439,14 +440,13 @@ def examine(sets: Sequence[Profile]) -> Findings:
 def _examine_set(profile: Profile) -> list[Finding]:
     """Return the findings about one data set, leaving out consequences of other findings."""
     findings = [finding for check in _OF_TEXT for finding in check(profile)]
-    hidden = set[Check]()
-    if profile.n_rows < max(
-        1, int(profile.counts[slots.BAD_ROWS])
-    ):  # the readable rows represent too little
+    hidden: list[Check] = []
+    # Without rows, or with few readable ones, the rest represents too little.
+    if profile.n_rows < max(1, profile.counts[slots.BAD_ROWS]):
         return findings
     for check in _OF_ROWS + (_OF_TRAINING_DATA if profile.role == "train" else ()):
         for finding in check(profile) if check not in hidden else ():
             findings.append(finding)
             if finding.severity is ERROR:
-                hidden |= set(_HIDES.get(finding.check, ()))
+                hidden += _HIDES.get(finding.check, ())
     return findings
