@@ -10,7 +10,6 @@ import numpy as np
 from scipy import sparse
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError
-from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.data.engine_data import is_engines
 from boostrank.data.feature_space import FeatureSpace
@@ -32,22 +31,10 @@ class RowsFile(File):
         self.data = data
 
     def loads(self, chunk_bytes: int) -> Iterator[Callable[[], Any]]:
-        """Yield functions that return blocks of whole queries, in order."""
+        """Yield functions that return the queries of a block, in order."""
         step = max(1, chunk_bytes // (4 * self.data.n_features + 1))
         for first, stop in self.data.queries.blocks(step):
-            yield partial(self._block, np.arange(first, stop))
-
-    def _block(self, queries: Int64Array) -> Block:
-        index, rows = self.data.queries.take(queries)
-        features, lines = self.data.features[rows], np.arange(1, rows.size + 1)
-        is_sparse = sparse.issparse(features)
-        dense = np.zeros((0, 0), np.float32) if is_sparse else features
-        block = Block.from_rows(self.data.labels[rows], dense, index.row_ids(), lines)
-        if is_sparse:
-            block.dense = None
-            block.sparse = features.indptr[1:].astype(np.int64), features.indices, features.data
-            block.counts[[slots.CELLS, slots.TOP_ID]] = features.nnz, features.shape[1] - 1
-        return block
+            yield partial(np.arange, first, stop)
 
 
 class DatasetSource(Source):
@@ -69,8 +56,16 @@ class DatasetSource(Source):
         return RowsFile(data)
 
     def parse(self, file: File, load: Callable[[], Any]) -> Block:
-        """Return a block of rows."""
-        block: Block = load()
+        """Return the rows of the queries that `load` returns."""
+        index, rows = self.data.queries.take(load())
+        features, lines = self.data.features[rows], np.arange(1, rows.size + 1)
+        is_sparse = sparse.issparse(features)
+        dense = np.zeros((0, 0), np.float32) if is_sparse else features
+        block = Block.from_rows(self.data.labels[rows], dense, index.row_ids(), lines)
+        if is_sparse:
+            block.dense = None
+            block.sparse = features.indptr[1:].astype(np.int64), features.indices, features.data
+            block.counts[[slots.CELLS, slots.TOP_ID]] = features.nnz, features.shape[1] - 1
         return block
 
     def numbered_names(self, base: int = 0) -> dict[int, str]:

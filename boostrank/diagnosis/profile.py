@@ -85,9 +85,7 @@ class Profile(Totals):
         """Read the files once, and record errors. An error ends the pass if reading cannot
         continue."""
         none = np.zeros(0, np.int64)
-        kept: list[tuple[Any, ...]] = [
-            (np.zeros(0), none, np.zeros(0, np.uint64), none, none, none)
-        ]
+        kept: list[Any] = [(np.zeros(0), none, np.zeros(0, np.uint64), none, none)]
         try:
             source: type[Source] = DatasetSource
             if not isinstance(self.files, RankingDataset):
@@ -98,7 +96,7 @@ class Profile(Totals):
             self.broken.append(error)
         # Join the rows of all blocks, and look at them as a whole.
         columns = (np.concatenate(every) for every in zip(*kept, strict=True))
-        self.labels, self.lines, self.hashes, self.starts, self.line, self.ids = columns
+        self.labels, self.lines, self.hashes, self.starts, self.ids = columns
         self.rows_of_cells = np.arange(self.cells.shape[0])
         if self.grouped_by_file:
             self._take_sizes()
@@ -109,7 +107,7 @@ class Profile(Totals):
         if not (self.broken or self.counts[slots.BAD_ROWS] or self.reading.regroup):
             self._check_side_files()
 
-    def _read(self, opened: Source, kept: list[tuple[Any, ...]], progress: Progress) -> None:
+    def _read(self, opened: Source, kept: list[Any], progress: Progress) -> None:
         self.source = opened
         self.grouped_by_file = not opened.has_qid
         self.feature_names = dict(opened.numbered_names())
@@ -126,9 +124,9 @@ class Profile(Totals):
                 for number, text in names.items():
                     ids[number - self.n_queries] = hash(text)  # counts from the end
                 of_rows = labels, block.lines + self.n_lines, _hashes(ends, numbers, values)
-                kept.append((*of_rows, runs[:, slots.RUN_ROW], runs[:, slots.RUN_LINE], ids))
-                rows = int(np.searchsorted(ends, room, "right"))
-                used = int(ends[rows - 1]) if rows else 0
+                kept.append((*of_rows, runs[:, slots.RUN_ROW], ids))
+                rows = np.searchsorted(ends, room, "right")
+                used = ends[rows - 1] if rows else 0
                 csr = values[:used], numbers[:used], [0, *ends[:rows]]
                 first_rows.append(sparse.csr_matrix(csr, (rows, _WIDTH)))
                 room = room - used if rows == block.n_rows else -1
@@ -145,7 +143,7 @@ class Profile(Totals):
         self.stand_in_rows += block.stand_in_rows
         for word, (line, column) in block.stand_ins.items():
             self.stand_ins.setdefault(word, (self.through(line), column))
-        before = int(self.counts[slots.BAD_ROWS] - block.counts[slots.BAD_ROWS])
+        before = self.counts[slots.BAD_ROWS] - block.counts[slots.BAD_ROWS]
         for fault in block.bad[
             : max(0, slots.BAD_KEPT - before)
         ]:  # independent of how the files are split into chunks
@@ -178,7 +176,6 @@ class Profile(Totals):
             ends = np.cumsum([0, *some_sizes(part.sizes_file)])
             begins.append(part.rows + ends[ends < len(rows)])
         self.starts = np.unique(np.concatenate(begins))
-        self.line = self.lines[self.starts]
         self.n_queries = self.starts.size
         self.ids = np.arange(self.n_queries)
         for part in self.parts:
@@ -196,7 +193,6 @@ class Profile(Totals):
         # Keep the first run of each query.
         kept = np.sort(first)
         self.starts = np.searchsorted(first_run_of_row[order], kept)
-        self.line = self.line[kept]
         self.ids = self.ids[kept]
         names = self.names
         self.names = {new: names[old] for new, old in enumerate(kept.tolist()) if old in names}
@@ -218,6 +214,7 @@ class Profile(Totals):
     # Results for the checks -----------------------------------------------------------------------
 
     sizes = property(lambda self: np.diff(self.starts, append=self.labels.size))
+    line = property(lambda self: self.lines[self.starts])
     query = property(lambda self: np.repeat(np.arange(self.starts.size), self.sizes))
 
     @property
@@ -243,11 +240,8 @@ class Profile(Totals):
     @property
     def examined(self) -> Int64Array:
         """Numbers of the features that are examined individually, whether they occur or not."""
-        return (
-            np.arange(self.base, min(self.top.top_id + 1, self.stored.size))
-            if self.n_rows
-            else self.ids[:0]
-        )
+        first = self.base if self.n_rows else 0
+        return np.arange(first, self.stored.size)
 
     @property
     def varying(self) -> BoolArray:

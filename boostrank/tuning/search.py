@@ -193,9 +193,9 @@ def tune(
         raise ParameterError(f"progress={progress!r} must be a function")
     rounds = as_whole(num_boost_round, "num_boost_round", 1)
     train_options = TrainOptions(params=by_name(params), rounds=rounds, **options)
-    data, valid = as_dataset(train_set, "train_set"), valid_set
-    if valid is not None:
-        valid = as_dataset(valid, "valid_set", data.feature_names)
+    data, valid = as_dataset(train_set, "train_set"), []
+    if valid_set is not None:
+        valid = [("valid_0", as_dataset(valid_set, "valid_set", data.feature_names))]
     search = _Search(train_options, data, valid, folds, dict(space or {}))
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     remembered = _open_study(optuna, study, search.identity())
@@ -263,13 +263,12 @@ class _Search:
         self,
         options: TrainOptions,
         train_set: RankingDataset,
-        valid_set: RankingDataset | None,
+        valid: Sequence[tuple[str, RankingDataset]],
         folds: int,
         space: dict[str, Dimension],
     ) -> None:
         if train_set.on_disk:
             raise DataError("rows on disk cannot be split into folds: read them into memory")
-        valid = [] if valid_set is None else [("valid_0", valid_set)]
         fixed = dict(options.params)
         self.patience = int(pop_param(fixed, STOPPING_NAMES, _PATIENCE) or _PATIENCE)
         self.objective = pop_param(fixed, OBJECTIVE_NAMES, default_objective(options.backend))
