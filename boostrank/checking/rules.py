@@ -253,8 +253,8 @@ _SPECIAL = [
 _EXAMPLES = tuple(sorted([*_SPECIAL, *_ORDINARY], key=len))
 
 
-@dataclass(frozen=True)
-class Fault:
+@dataclass(eq=False)
+class Fault(Exception):
     """A violation of a rule by a kernel on one example."""
 
     message: str
@@ -270,13 +270,13 @@ class Rule:
 
     Args:
         fits: message if every example passes.
-        look: function that checks one example with one choice of parameters.
+        look: function that checks one example with one choice of parameters, and raises `Fault`.
         skip: function that returns the reason why the rule does not apply, or "" if it applies.
     """
 
     check: str
     fits: str
-    look: Callable[[Probe, Example, Values], Fault | None]
+    look: Callable[[Probe, Example, Values], None]
     examples: Sequence[Example] = _EXAMPLES
     skip: Callable[[ObjectiveSpec], str] = lambda spec: ""
 
@@ -285,8 +285,9 @@ class Rule:
         if reason := self.skip(probe.spec):
             return Finding(self.check, Status.SKIP, reason)
         for example, values in itertools.product(self.examples, parameter_cases(probe.spec)):
-            fault = self.look(probe, example, values)
-            if fault is not None:
+            try:
+                self.look(probe, example, values)
+            except Fault as fault:
                 where = "" if fault.document is None else f"document {fault.document}"
                 settings = ", ".join(f"{name}={value}" for name, value in values.items())
                 parameters = f"parameters {settings}" if settings else ""
@@ -296,7 +297,7 @@ class Rule:
         return Finding(self.check, Status.PASS, self.fits)
 
 
-def _memory(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _memory(probe: Probe, example: Example, values: Values) -> None:
     """Check that the kernel stays within its arrays, and that it writes scratch memory before
     reading it.
     """
@@ -318,56 +319,53 @@ def _memory(probe: Probe, example: Example, values: Values) -> Fault | None:
             frame.lineno for frame in frames if frame.filename == kernel.body.__code__.co_filename
         ]
         line = f"line {lines[-1]}: " if lines else ""
-        return Fault(f"{line}{error}", why, mend)
+        raise Fault(f"{line}{error}", why, mend) from None
     except Exception:  # such as 1 / 0, which does not stop compiled code
-        return None
+        return
     if first.margins_written:
-        return Fault(
+        raise Fault(
             f"a function called by the kernel writes beyond an end of {first.margins_written[0]}",
             why,
             mend,
         )
     base = probe.run(example, values)
     if _differ(base, probe.run(example, values, margins=1)):
-        return Fault("the result depends on memory beyond an end of an array", why, mend)
+        raise Fault("the result depends on memory beyond an end of an array", why, mend)
     if _differ(base, probe.run(example, values, scratch=1)):
-        return Fault(
+        raise Fault(
             "the result depends on previous content of scratch",
             "scratch contains numbers of another query",
             "set a row of scratch before reading it: row = scratch.row; row[:] = 0.0",
         )
-    return None
 
 
-def _outputs(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _outputs(probe: Probe, example: Example, values: Values) -> None:
     """Check that every element of the outputs is set, whatever the arrays contained before."""
     first, second = probe.run(example, values, outputs=0), probe.run(example, values, outputs=1)
     for name in ("grad", "hess"):
         before, after = getattr(first, name), getattr(second, name)
         stale = first_true((before != after) & ~(np.isnan(before) & np.isnan(after)))
         if stale is not None:
-            return Fault(
+            raise Fault(
                 f"{name} is not written, or is added to previous content",
                 "the memory contains gradients of another query",
                 "write kernel(query, params, grad, hess, scratch), where both start as zeros; or"
                 " start with grad[:] = 0.0 and hess[:] = 0.0, before any return",
                 stale,
             )
-    return None
 
 
-def _inputs(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _inputs(probe: Probe, example: Example, values: Values) -> None:
     """Check that the kernel writes to none of its inputs."""
     for name in probe.run(example, values).written:
-        return Fault(
+        raise Fault(
             f"the kernel writes to {name}",
             "the arrays belong to the training: the next round would see other data",
             f"copy {name} into scratch and change the copy",
         )
-    return None
 
 
-def _finite(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _finite(probe: Probe, example: Example, values: Values) -> None:
     """Check that all results are finite, and that the outputs are finite in float32 too."""
     output = probe.run(example, values)
     for name in ("loss", "grad", "hess"):
@@ -375,7 +373,7 @@ def _finite(probe: Probe, example: Example, values: Values) -> Fault | None:
         bad = first_true(~np.isfinite(numbers))
         if bad is not None:
             document = None if name == "loss" else bad
-            return Fault(
+            raise Fault(
                 f"{name} is {numbers[bad]} at {example.what}",
                 "real data has such queries, and a single number that is not finite stops the"
                 " training",
@@ -385,22 +383,21 @@ def _finite(probe: Probe, example: Example, values: Values) -> Fault | None:
             )
         wide = first_true(np.abs(numbers) > np.finfo(np.float32).max)
         if name != "loss" and wide is not None:
-            return Fault(
+            raise Fault(
                 f"{name} does not fit into float32 at {example.what}",
                 "the engines take float32, whose largest number is 3.4e38",
                 "divide by the sum of the query's gains (query.query_const[0] is the ideal DCG)",
                 wide,
             )
-    return None
 
 
-def _hessian(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _hessian(probe: Probe, example: Example, values: Values) -> None:
     """Check that the curvature is not negative."""
     hess = probe.run(example, values).hess
     negative = first_true(hess < 0)
     if negative is None:
-        return None
-    return Fault(
+        return
+    raise Fault(
         f"hess is negative: {hess[negative]:.4g}",
         "a leaf is -sum(grad) / sum(hess), so a negative sum flips its sign and a sum near zero"
         " makes it huge",
@@ -409,7 +406,7 @@ def _hessian(probe: Probe, example: Example, values: Values) -> Fault | None:
     )
 
 
-def _gradient(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _gradient(probe: Probe, example: Example, values: Values) -> None:
     """Compare the gradient with central differences of the returned loss."""
     output = probe.run(example, values)
     slack = 1e-9 * max(1.0, abs(output.loss))
@@ -417,7 +414,7 @@ def _gradient(probe: Probe, example: Example, values: Values) -> Fault | None:
         probe, example, values, output.grad, lambda output, p: output.loss, slack
     )
     if p is None:
-        return None
+        return
     detail = f"gradient {output.grad[p]:.6g}, finite difference of the loss {derivative[p]:.6g}"
     why = "trees follow the gradient: they would minimise something other than the reported loss"
     mend = (
@@ -426,7 +423,7 @@ def _gradient(probe: Probe, example: Example, values: Values) -> Fault | None:
         " purpose"
     )
     message = "the gradient is not the derivative of the returned loss"
-    return Fault(message, why, mend, p, detail)
+    raise Fault(message, why, mend, p, detail)
 
 
 def _untestable(spec: ObjectiveSpec) -> str:
@@ -436,7 +433,7 @@ def _untestable(spec: ObjectiveSpec) -> str:
     return f"hessian is a {spec.hessian.value}, which has no testable property"
 
 
-def _curvature(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _curvature(probe: Probe, example: Example, values: Values) -> None:
     """Check that the hessian is what its kind promises, the second derivative or a parabola above
     the loss.
     """
@@ -448,13 +445,13 @@ def _curvature(probe: Probe, example: Example, values: Values) -> Fault | None:
             probe, example, values, hess, lambda output, p: float(output.grad[p]), slack
         )
         if document is None:
-            return None
+            return
         why = "a wrong factor in the second derivative scales every step by its inverse"
         mend = "correct the formula, or declare hessian='proxy' if the difference is intended"
         numbers = hess[document], derivative[document]
         detail = "hess {:.6g}, finite difference of the gradient {:.6g}".format(*numbers)
         message = "hess is declared 'exact', but is not the second derivative"
-        return Fault(message, why, mend, document, detail)
+        raise Fault(message, why, mend, document, detail)
     # Try moves of one score, small and large, for a loss above the majoriser's parabola.
     for p, step in itertools.product(range(len(example)), (-6.0, -0.5, 0.05, 1.0, 8.0)):
         there = probe.run(example.moved(p, step), values).loss
@@ -463,8 +460,7 @@ def _curvature(probe: Probe, example: Example, values: Values) -> Fault | None:
             why = "a majoriser promises that a full step never makes the loss worse"
             mend = "enlarge hess to a bound on the second derivative, or declare hessian='proxy'"
             detail = f"after a move by {step:g} the loss is {there:.6g}, the parabola {bound:.6g}"
-            return Fault("the parabola of a 'majoriser' lies below the loss", why, mend, p, detail)
-    return None
+            raise Fault("the parabola of a 'majoriser' lies below the loss", why, mend, p, detail)
 
 
 def _step(probe: Probe) -> Finding:
@@ -496,7 +492,7 @@ def _step(probe: Probe) -> Finding:
     return Finding("step", status, message, example, why, mend)
 
 
-def _shift(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _shift(probe: Probe, example: Example, values: Values) -> None:
     """Check that gradients sum to zero over a query, and that adding a constant to all scores
     changes no gradient.
     """
@@ -510,17 +506,16 @@ def _shift(probe: Probe, example: Example, values: Values) -> Fault | None:
     total, size = float(output.grad.sum()), float(np.abs(output.grad).sum())
     if abs(total) > _SYMMETRY_TOLERANCE * size:
         detail = f"the gradient sums to {total:.4g}, its sizes to {size:.4g}"
-        return Fault("the gradient does not sum to zero over a query", why, mend, None, detail)
+        raise Fault("the gradient does not sum to zero over a query", why, mend, None, detail)
     for name in ("grad", "hess"):
         before, after = getattr(output, name), getattr(shifted, name)
         p = _first_far(after, before)
         if p is not None:
             detail = f"{name} {before[p]:.6g}, with 2 added to every score {after[p]:.6g}"
-            return Fault(f"adding 2 to every score changes {name}", why, mend, p, detail)
-    return None
+            raise Fault(f"adding 2 to every score changes {name}", why, mend, p, detail)
 
 
-def _order(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _order(probe: Probe, example: Example, values: Values) -> None:
     """Check that the order of the documents does not affect their gradients."""
     n, in_order = len(example), probe.run(example, values)
     for rows in (np.arange(n)[::-1], np.random.default_rng(3).permutation(n)):
@@ -529,7 +524,7 @@ def _order(probe: Probe, example: Example, values: Values) -> Fault | None:
         for name in ("grad", "hess"):
             p = _first_far(getattr(reordered, name), getattr(in_order, name)[rows])
             if p is not None:
-                return Fault(
+                raise Fault(
                     "the gradient depends on the order of the rows",
                     "the order of rows carries no information: relevant rows may come first in a"
                     " sorted file",
@@ -537,7 +532,6 @@ def _order(probe: Probe, example: Example, values: Values) -> Fault | None:
                     " score",
                     int(rows[p]),
                 )
-    return None
 
 
 def _derivative(

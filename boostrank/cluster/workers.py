@@ -217,7 +217,8 @@ class Workers:
                     )
             self._check_silence(when())
             failed = [result for result in self._results.values() if result.error is not None]
-            parting = min(parting, time.monotonic() + _PARTING_SECONDS) if failed else parting
+            if failed:
+                parting = min(parting, time.monotonic() + _PARTING_SECONDS)
         if failed:
             # Raise the cause of the failure: most errors are only the loss of contact with it.
             cause = min(failed, key=lambda failure: failure.secondary)
