@@ -225,25 +225,18 @@ class Mesh:
         self.address = self._door.address
         self.rank, self.size = 0, 1
 
-    @contextlib.contextmanager
-    def connect_all(self, rank: int, addresses: Sequence[Address]) -> Iterator[Mesh]:
-        """Connect to all workers, given their addresses by rank. The links are closed at the end of
-        the block.
-        """
+    def connect_all(self, rank: int, addresses: Sequence[Address]) -> None:
+        """Connect to all workers, given their addresses by rank."""
         self.rank, self.size = rank, len(addresses)
-        try:
-            with _in_contact("another worker"):
-                for peer in range(rank):
-                    self._links[peer] = connect(Call(addresses[peer], self._key))
-                    self._links[peer].send(rank)
-            with self._changed:
-                if not self._changed.wait_for(
-                    lambda: len(self._links) == self.size - 1, timeout=2 * _JOIN_SECONDS
-                ):
-                    raise LostContact("the other workers did not connect")
-            yield self
-        finally:
-            self.close()
+        with _in_contact("another worker"):
+            for peer in range(rank):
+                self._links[peer] = connect(Call(addresses[peer], self._key))
+                self._links[peer].send(rank)
+        with self._changed:
+            if not self._changed.wait_for(
+                lambda: len(self._links) == self.size - 1, timeout=2 * _JOIN_SECONDS
+            ):
+                raise LostContact("the other workers did not connect")
 
     def all_to_all(self, pieces: Sequence[Any]) -> list[Any]:
         """Send each worker its buffer and return the received buffers, or raise LostContact if a

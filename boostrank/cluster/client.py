@@ -289,10 +289,9 @@ class ClusterTraining:
         training = assign_shards(groups[0], sizes, {})
         # Leave out workers without training rows.
         workers.ranks = [rank for rank in workers.ranks if training[workers.info[rank].name]]
-        names = workers.names
-        taking_part = {name: sizes[name] for name in names}
-        validation = [assign_shards(group, taking_part, training) for group in groups[1:]]
-        work = [(training[name], self.reading, self.on_folds) for name in names]
+        sizes = {name: sizes[name] for name in workers.names}
+        validation = [assign_shards(group, sizes, training) for group in groups[1:]]
+        work = [(training[name], self.reading, self.on_folds) for name in sizes]
         reports = workers.work("read", work)
         shards = {shard.path: shard for report in reports for shard in report}
         ranks = {
@@ -306,7 +305,7 @@ class ClusterTraining:
         spaces = {shard.path: shard.space for shard in self._shards}
         categories = {} if self._model is None else self._model.categories
         self._space = common_space(spaces, categories)
-        spaces_and_shards = [(self._space, [group[name] for group in validation]) for name in names]
+        spaces_and_shards = [(self._space, [group[name] for group in validation]) for name in sizes]
         reports = workers.work("conform", spaces_and_shards)
         validation_shards: list[Shard] = []
         for i, set_name in enumerate(valid_names):

@@ -256,16 +256,15 @@ class Worker:
             options = replace(options, threads=self._threads)
         train_set, sets = self._join(self._training), list(map(self._join, self._validation))
         valid = list(zip(names, sets, strict=True)) or [("training", train_set)]
-        with (
-            self.mesh.connect_all(rank, meshes) as mesh,
-            workers_of(options.backend).member(mesh) as engine,
-        ):
-            rounds = self._fitting = _Rounds(self, mesh, engine, every)
-            options = replace(options, callbacks=(rounds, StopWhenAsked(rounds)))
-            parts = [*self._training.values()]
-            collective = Collective(rank, mesh.all_reduce, mesh.share, engine, parts, order)
-            plan = resolve(options, train_set, valid, collective, options.init_model)
-            model = execute(plan, rounds.fold_ended)
+        with contextlib.closing(self.mesh) as mesh:
+            mesh.connect_all(rank, meshes)
+            with workers_of(options.backend).member(mesh) as engine:
+                rounds = self._fitting = _Rounds(self, mesh, engine, every)
+                options = replace(options, callbacks=(rounds, StopWhenAsked(rounds)))
+                parts = [*self._training.values()]
+                collective = Collective(rank, mesh.all_reduce, mesh.share, engine, parts, order)
+                plan = resolve(options, train_set, valid, collective, options.init_model)
+                model = execute(plan, rounds.fold_ended)
         return model if rank == 0 else None, zlib.crc32(model.to_bytes()), rounds.stopped
 
     def _join(self, shards: Mapping[str, RankingDataset]) -> RankingDataset:
