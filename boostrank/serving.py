@@ -200,14 +200,13 @@ def _columns_of(
     logged = bytes(request.logged)
     if [request.rows is None, request.columns is None, not logged].count(False) != 1:
         raise _refuse("the body must have one of rows, columns and logged")
-    qid, rows = request.qid, request.rows
     if request.columns is not None:
         _check_names(model.feature_names, request.columns)
-        return qid, request.columns
-    if rows is None:
-        queries, answer["documents"], rows = _logged_rows(model, logged)
-        qid = qid or queries
-    return qid, _by_column(model.feature_names, rows)
+        return request.qid, request.columns
+    if request.rows is not None:
+        return request.qid, _by_column(model.feature_names, request.rows)
+    queries, answer["documents"], rows = _logged_rows(model, logged)
+    return request.qid or queries, _by_column(model.feature_names, rows)
 
 
 def _by_column(names: Sequence[str], rows: Sequence[Any]) -> Mapping[str, Sequence[Any]]:

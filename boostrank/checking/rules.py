@@ -440,7 +440,7 @@ def _curvature(probe: Probe, example: Example, values: Values) -> None:
     loss, grad, hess, *_ = probe.run(example, values)
     if probe.spec.hessian is HessianKind.EXACT:
         # Compare an exact hessian with finite differences of the gradient.
-        slack = 1e-9 * (float(np.abs(grad).max()) + 1.0)
+        slack = 1e-9 * (np.abs(grad).max() + 1.0)
         derivative, document = _derivative(
             probe, example, values, hess, lambda output, p: float(output.grad[p]), slack
         )
@@ -468,11 +468,11 @@ def _step(probe: Probe) -> Finding:
     longest, example, steps, improved = 0.0, "", 0, 0
     for query, values in itertools.product(_ORDINARY, parameter_cases(probe.spec)):
         loss, grad, hess, *_ = probe.run(query, values)
-        floor = HESSIAN_FLOOR * float(hess.mean()) or 1.0  # as the driver, without any curvature
+        floor = HESSIAN_FLOOR * hess.mean() or 1.0  # as the driver, without any curvature
         step = -grad / np.maximum(hess, floor)
-        length = float(np.abs(step).max())
+        length = np.abs(step).max()
         if length > longest:
-            p = int(np.argmax(np.abs(step)))
+            p = np.argmax(np.abs(step))
             longest = length
             example = f"{query}; document {p}: gradient {grad[p]:.4g}, hess {hess[p]:.4g}"
         if length:
@@ -503,7 +503,7 @@ def _shift(probe: Probe, example: Example, values: Values) -> None:
     )
     output = probe.run(example, values)
     shifted = probe.run(example.at(example.scores + 2.0), values)
-    total, size = float(output.grad.sum()), float(np.abs(output.grad).sum())
+    total, size = output.grad.sum(), np.abs(output.grad).sum()
     if abs(total) > _SYMMETRY_TOLERANCE * size:
         detail = f"the gradient sums to {total:.4g}, its sizes to {size:.4g}"
         raise Fault("the gradient does not sum to zero over a query", why, mend, None, detail)
@@ -568,8 +568,10 @@ def _first_far(actual: Float64Array, expected: Float64Array) -> int | None:
 
 
 def _differ(output: Output, other: Output) -> bool:
-    pairs = zip(output[:3], other[:3], strict=True)  # loss, gradient and hessian
-    return not all(np.array_equal(result, again, equal_nan=True) for result, again in pairs)
+    return not all(
+        np.array_equal(getattr(output, name), getattr(other, name), equal_nan=True)
+        for name in ("loss", "grad", "hess")
+    )
 
 
 SAFE = (

@@ -356,7 +356,7 @@ class _Rounds:
     def pending(self) -> bool:
         """Whether any worker must stop. All workers must read this property."""
         is_silent = time.monotonic() - self.worker.last_contact > CLIENT_SILENCE_SECONDS
-        stops = bool(self.mesh.all_reduce(np.array([float(self.worker.stop or is_silent)]))[0])
+        stops = bool(self.mesh.all_reduce(np.array([self.worker.stop or is_silent]))[0])
         self.completed = self._done  # by every worker, as the exchange succeeded
         return stops
 

@@ -113,10 +113,10 @@ def split_queries(p: Profile) -> Iterator[Finding]:
     again = np.flatnonzero(begins != np.arange(begins.size))
     if not again.size or p.grouped_by_file or p.reading.regroup:
         return
-    piece = int(again[0])
+    piece = again[0]
     queries = np.unique(begins[again]).size
-    first = int(begins[piece])
-    seen = p.at(int(p.line[first]))
+    first = begins[piece]
+    seen = p.at(p.line[first])
     if first == piece - 1:
         message = f"qid {p.qid(piece)} continues from the previous file ({seen})"
         changes = {}
@@ -157,7 +157,7 @@ def _find_queries(
 ) -> Iterator[Finding]:
     """Yield a finding about these queries if there are any."""
     if queries.size:
-        first = p.qid(int(queries[0]))
+        first = p.qid(queries[0])
         message = (
             f"{share_of(queries.size, p.n_queries, 'queries')} {message}; the first is qid {first}"
         )
@@ -194,8 +194,8 @@ def odd_labels(p: Profile) -> Iterator[Finding]:
     document."""
     grades = np.unique(p.labels)
     broken = np.flatnonzero(p.labels != np.floor(p.labels))
-    low = float(grades[0])
-    top = float(grades[-1])
+    low = grades[0]
+    top = grades[-1]
     if p.gain == "exponential" and broken.size:
         message = f"label {p.labels[broken[0]]:g} is no whole number"
         yield find("broken-labels", p.where(p.lines[broken].min()), broken.size, message)
@@ -329,7 +329,7 @@ def leaked_queries(first: Profile, second: Profile) -> Iterator[Finding]:
     yield from _find_queries(second, "leaked-queries", both, message)
     copies = np.setdiff1d(np.flatnonzero(origin >= 0), by_id)
     if copies.size:
-        twin = int(origin[copies[0]])
+        twin = origin[copies[0]]
         where = ":".join(str(part) for part in first.where(first.line[twin]) if part)
         message = (
             f"have documents of a {first.role} query with another id (qid {first.qid(twin)},"
@@ -373,7 +373,7 @@ def numbering(first: Profile, second: Profile) -> Iterator[Finding]:
         return
     # A feature 0 that is new, or one that is gone although it was common.
     top = second.top.top_id
-    usual = int(first.stored[0] + first.missing[0])
+    usual = first.stored[0] + first.missing[0]
     if second.has_zero:
         line = next(part.zero_line for part in second.parts if part.zero_line)
         severity = ERROR

@@ -348,7 +348,7 @@ class _Search:
         start = study.user_attrs["start"]
         self._start = np.array(start["per_query"], np.float64)  # null is NaN
         self._started_at, self._sd = self._mean(self._start), float(np.std(start["values"], ddof=1))
-        self.start_rounds = int(start["rounds"])
+        self.start_rounds = start["rounds"]
 
     def run(self, trial: Any, study: Any) -> tuple[str, float | None]:
         """Run a trial, and return the name of its state and its value."""
@@ -470,9 +470,9 @@ class _Search:
         return [
             Trial(
                 i,
-                dict(t.user_attrs["params"]),
-                value=math.nan if t.value is None else float(t.value),
-                rounds=int(t.user_attrs.get("rounds", 0)),
+                t.user_attrs["params"],
+                value=math.nan if t.value is None else t.value,
+                rounds=t.user_attrs.get("rounds", 0),
                 state=words.get(t.state.name, f"failed: {t.user_attrs.get('why', '')}"),
             )
             for i, t in enumerate(_finished(study))
