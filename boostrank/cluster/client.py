@@ -201,8 +201,8 @@ class ClusterTraining:
         flat = with_objective_of(self._model, options.flat())
         self.settings = split_params(flat, options.rounds or DEFAULT_ROUNDS, self._engine)
         parts = () if self.settings.objective is None else self.settings.objective.parts
-        is_custom = not parts and self.settings.native_objective is None
-        if is_custom or (file is None and any("source" in part.to_dict() for part in parts)):
+        has_source = any("source" in part.to_dict() for part in parts)
+        if self.settings.function is not None or (has_source and file is None):
             raise ParameterError(
                 "custom objectives are not supported on clusters; pass a Python file, or train on"
                 " one machine"

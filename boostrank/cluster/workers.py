@@ -265,9 +265,9 @@ class Workers:
         rank = -1
         try:
             hello = link.receive()
+            rank = hello.rank
             # Refuse a worker that was started twice.
-            if isinstance(hello, worker.Hello) and self._links.setdefault(hello.rank, link) is link:
-                rank = hello.rank
+            if self._links.setdefault(rank, link) is link:
                 self._inbox.put((rank, hello))
                 while True:
                     self._inbox.put((rank, link.receive()))
