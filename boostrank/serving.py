@@ -26,7 +26,7 @@ from boostrank.core.errors import DataError, InputError, MissingDependency, Mode
 from boostrank.core.machine import resolve_threads
 from boostrank.core.text import number_in
 from boostrank.core.types import Float64Array
-from boostrank.data.categories import EXACT, Coding, are_not_codes
+from boostrank.data.categories import EXACT, are_not_codes
 from boostrank.files.join import documents_in_log, feature_in_log
 from boostrank.model.files import MAX_MODEL_BYTES, content_sha256, read_file, sidecar_path
 from boostrank.model.ranking_model import RankingModel
@@ -137,7 +137,6 @@ class Scorer:
         except Exception as error:  # a fault of the new file must not end the service
             self.fault = str(error)
             _LOG.warning("the model was not replaced: %s", error)
-            return False
         return self.current[1] != version
 
     def score(self, body: bytes, kind: str) -> tuple[bytes, int]:
@@ -206,8 +205,7 @@ def _columns_of(
         return request.qid, request.columns
     if request.rows is not None:
         return request.qid, _by_column(model.feature_names, request.rows)
-    queries, documents, rows = _logged_rows(model, logged)
-    answer["documents"] = documents
+    queries, answer["documents"], rows = _logged_rows(model, logged)
     return request.qid or queries, _by_column(model.feature_names, rows)
 
 
@@ -295,12 +293,9 @@ def _features_of(
             except OverflowError:
                 raise _refuse("an integer is beyond float32", feature=name) from None
             continue
-        rows = np.arange(count)
-        rows[[value is None for value in values]] = -1
-        present = ["" if value is None else value for value in values]
-        codes = Coding(name, categories).codes(rows, present)
-        features[:, i] = codes
-        if unknown := int(np.isnan(codes[rows >= 0]).sum()):
+        codes = {value: code for code, value in enumerate(categories.values)}
+        features[:, i] = [codes.get(value, np.nan) for value in values]
+        if unknown := sum(value is not None and value not in codes for value in values):
             answer.setdefault("unknown_categories", {})[name] = unknown
     # Refuse numbers beyond float32, and numbers that are no codes of categories without names.
     with np.errstate(over="ignore"):

@@ -149,7 +149,7 @@ class JsonLines(_Callback):
 
     def begins(self, info: Any) -> None:
         """Prepare for a training, whose first round may follow a checkpoint."""
-        self._begun, self._logged = False, None
+        self._logged = None
 
     def __call__(self, env: Any) -> None:
         metrics: dict[str, dict[str, float]] = {}

@@ -13,12 +13,11 @@ import contextlib
 import enum
 import itertools
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param
@@ -108,12 +107,12 @@ class Output(NamedTuple):
     margins_written: tuple[str, ...]
 
 
+@dataclass(frozen=True)
 class Probe:
     """An objective's kernel, or another `function` in its place, which can be run on examples."""
 
-    def __init__(self, spec: ObjectiveSpec, function: Callable[..., float] | None = None) -> None:
-        self.spec = spec
-        self._function = spec.kernel if function is None else function
+    spec: ObjectiveSpec
+    function: Callable[..., float] | None = None
 
     def run(
         self,
@@ -133,7 +132,7 @@ class Probe:
             "scores": example.scores,
             "gains": gains,
             "order": np.argsort(-example.scores, kind="stable"),
-            "doc_const": doc_const,
+            "doc_const": np.ascontiguousarray(doc_const),
             "query_const": query_const[0],
             "params": self.spec.encode(
                 {p.name: p.parse(values[p.name]) for p in self.spec.params}, 0
@@ -149,17 +148,14 @@ class Probe:
             ),  # integers are used as indices: valid positions
         }
         fillers = {"f": _MEANINGLESS[margins], "i": max(0, n - 1) * margins}
+        widths = (_MARGIN, _MARGIN), (0, 0)
         framed = {
-            name: np.full(
-                (len(array) + 2 * _MARGIN, *array.shape[1:]), fillers[array.dtype.kind], array.dtype
-            )
+            name: np.pad(array, widths[: array.ndim], constant_values=fillers[array.dtype.kind])
             for name, array in before.items()
         }
         arrays = {name: whole[_MARGIN:-_MARGIN] for name, whole in framed.items()}
-        for name, array in before.items():
-            arrays[name][:] = array
         with np.errstate(all="ignore"):  # compiled code does not warn, either
-            loss = self._function(*arrays.values())
+            loss = (self.function or self.spec.kernel)(*arrays.values())
         written = tuple(
             name for name, array in inputs.items() if not np.array_equal(arrays[name], array)
         )
@@ -228,46 +224,37 @@ def _example(what: str, scores: Any, labels: Any) -> Example:
     return Example(what, np.array(scores, dtype=np.float64), np.array(labels, dtype=np.float64))
 
 
-def _ordinary() -> list[Example]:
-    """Return examples whose scores are distinct and on the scale of labels, with the shortest
-    first.
-    """
-    rng = np.random.default_rng(7)
-    return [
-        _example("2 documents in the right order", [0.4, -0.3], [1, 0]),
-        _example("2 documents in the wrong order", [0.4, -0.3], [0, 1]),
-        _example("3 documents", [0.3, -0.9, 0.1], [0, 2, 1]),
-        _example("5 documents", [-1.2, 1.4, 0.5, -0.6, 0.01], [4, 0, 1, 3, 0]),
-        _example("11 documents", 1.5 * rng.normal(size=11), rng.integers(0, 5, 11)),
-    ]
+_FAR = 1e4
+_RANDOM = np.random.default_rng(7)
+_ORDINARY = [
+    _example("2 documents in the right order", [0.4, -0.3], [1, 0]),
+    _example("2 documents in the wrong order", [0.4, -0.3], [0, 1]),
+    _example("3 documents", [0.3, -0.9, 0.1], [0, 2, 1]),
+    _example("5 documents", [-1.2, 1.4, 0.5, -0.6, 0.01], [4, 0, 1, 3, 0]),
+    _example("11 documents", 1.5 * _RANDOM.normal(size=11), _RANDOM.integers(0, 5, 11)),
+]
+"""Examples whose scores are distinct and on the scale of labels, with the shortest first."""
+_SPECIAL = [
+    _example("no document", [], []),
+    _example("one document", [0.7], [3]),
+    _example("one irrelevant document", [0.7], [0]),
+    _example("tied scores", [0.0, 0.0], [1, 0]),
+    _example("nearly tied scores", [1e-300, 0.0], [0, 1]),
+    _example("equal labels", [0.4, -0.3], [2, 2]),
+    _example("no relevant document", [0.4, -0.3], [0, 0]),
+    _example("scores 20,000 apart, right order", [_FAR, -_FAR], [1, 0]),
+    _example("scores 20,000 apart, wrong order", [-_FAR, _FAR], [1, 0]),
+    _example("the largest labels", [0.4, -0.3], [31, 0]),
+    _example(
+        "tied scores at the ends of the range", [_FAR, _FAR, -_FAR, -_FAR, 0.0], [0, 2, 2, 0, 1]
+    ),
+    _example("every score tied", np.zeros(6), [0, 2, 1, 0, 4, 1]),
+]
+_EXAMPLES = tuple(sorted([*_SPECIAL, *_ORDINARY], key=len))
 
 
-def _all() -> list[Example]:
-    """Return the ordinary examples, short lists, ties, equal labels and distant scores, with the
-    shortest first.
-    """
-    far = 1e4
-    special = [
-        _example("no document", [], []),
-        _example("one document", [0.7], [3]),
-        _example("one irrelevant document", [0.7], [0]),
-        _example("tied scores", [0.0, 0.0], [1, 0]),
-        _example("nearly tied scores", [1e-300, 0.0], [0, 1]),
-        _example("equal labels", [0.4, -0.3], [2, 2]),
-        _example("no relevant document", [0.4, -0.3], [0, 0]),
-        _example("scores 20,000 apart, right order", [far, -far], [1, 0]),
-        _example("scores 20,000 apart, wrong order", [-far, far], [1, 0]),
-        _example("the largest labels", [0.4, -0.3], [31, 0]),
-        _example(
-            "tied scores at the ends of the range", [far, far, -far, -far, 0.0], [0, 2, 2, 0, 1]
-        ),
-        _example("every score tied", np.zeros(6), [0, 2, 1, 0, 4, 1]),
-    ]
-    return sorted([*special, *_ordinary()], key=len)
-
-
-@dataclass(frozen=True)
-class Fault:
+@dataclass(eq=False)
+class Fault(Exception):
     """A violation of a rule by a kernel on one example."""
 
     message: str
@@ -283,23 +270,24 @@ class Rule:
 
     Args:
         fits: message if every example passes.
-        look: function that checks one example with one choice of parameters.
+        look: function that checks one example with one choice of parameters, and raises `Fault`.
         skip: function that returns the reason why the rule does not apply, or "" if it applies.
     """
 
     check: str
     fits: str
-    look: Callable[[Probe, Example, Values], Fault | None]
-    examples: Callable[[], list[Example]] = _all
+    look: Callable[[Probe, Example, Values], None]
+    examples: Sequence[Example] = _EXAMPLES
     skip: Callable[[ObjectiveSpec], str] = lambda spec: ""
 
     def __call__(self, probe: Probe) -> Finding:
         """Report the first failing example."""
         if reason := self.skip(probe.spec):
             return Finding(self.check, Status.SKIP, reason)
-        for example, values in itertools.product(self.examples(), parameter_cases(probe.spec)):
-            fault = self.look(probe, example, values)
-            if fault is not None:
+        for example, values in itertools.product(self.examples, parameter_cases(probe.spec)):
+            try:
+                self.look(probe, example, values)
+            except Fault as fault:
                 where = "" if fault.document is None else f"document {fault.document}"
                 settings = ", ".join(f"{name}={value}" for name, value in values.items())
                 parameters = f"parameters {settings}" if settings else ""
@@ -309,7 +297,7 @@ class Rule:
         return Finding(self.check, Status.PASS, self.fits)
 
 
-def _memory(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _memory(probe: Probe, example: Example, values: Values) -> None:
     """Check that the kernel stays within its arrays, and that it writes scratch memory before
     reading it.
     """
@@ -331,62 +319,61 @@ def _memory(probe: Probe, example: Example, values: Values) -> Fault | None:
             frame.lineno for frame in frames if frame.filename == kernel.body.__code__.co_filename
         ]
         line = f"line {lines[-1]}: " if lines else ""
-        return Fault(f"{line}{error}", why, mend)
+        raise Fault(f"{line}{error}", why, mend) from None
     except Exception:  # such as 1 / 0, which does not stop compiled code
-        return None
+        return
     if first.margins_written:
-        return Fault(
+        raise Fault(
             f"a function called by the kernel writes beyond an end of {first.margins_written[0]}",
             why,
             mend,
         )
     base = probe.run(example, values)
     if _differ(base, probe.run(example, values, margins=1)):
-        return Fault("the result depends on memory beyond an end of an array", why, mend)
+        raise Fault("the result depends on memory beyond an end of an array", why, mend)
     if _differ(base, probe.run(example, values, scratch=1)):
-        return Fault(
+        raise Fault(
             "the result depends on previous content of scratch",
             "scratch contains numbers of another query",
             "set a row of scratch before reading it: row = scratch.row; row[:] = 0.0",
         )
-    return None
 
 
-def _outputs(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _outputs(probe: Probe, example: Example, values: Values) -> None:
     """Check that every element of the outputs is set, whatever the arrays contained before."""
     first, second = probe.run(example, values, outputs=0), probe.run(example, values, outputs=1)
     for name in ("grad", "hess"):
-        stale = _differing(getattr(first, name), getattr(second, name))
-        if stale.size:
-            return Fault(
+        before, after = getattr(first, name), getattr(second, name)
+        stale = first_true((before != after) & ~(np.isnan(before) & np.isnan(after)))
+        if stale is not None:
+            raise Fault(
                 f"{name} is not written, or is added to previous content",
                 "the memory contains gradients of another query",
                 "write kernel(query, params, grad, hess, scratch), where both start as zeros; or"
                 " start with grad[:] = 0.0 and hess[:] = 0.0, before any return",
-                int(stale[0]),
+                stale,
             )
-    return None
 
 
-def _inputs(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _inputs(probe: Probe, example: Example, values: Values) -> None:
     """Check that the kernel writes to none of its inputs."""
     for name in probe.run(example, values).written:
-        return Fault(
+        raise Fault(
             f"the kernel writes to {name}",
             "the arrays belong to the training: the next round would see other data",
             f"copy {name} into scratch and change the copy",
         )
-    return None
 
 
-def _finite(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _finite(probe: Probe, example: Example, values: Values) -> None:
     """Check that all results are finite, and that the outputs are finite in float32 too."""
     output = probe.run(example, values)
-    for name, numbers in zip(("loss", "grad", "hess"), _arrays(output), strict=True):
+    for name in ("loss", "grad", "hess"):
+        numbers = np.atleast_1d(getattr(output, name))
         bad = first_true(~np.isfinite(numbers))
         if bad is not None:
             document = None if name == "loss" else bad
-            return Fault(
+            raise Fault(
                 f"{name} is {numbers[bad]} at {example.what}",
                 "real data has such queries, and a single number that is not finite stops the"
                 " training",
@@ -396,22 +383,21 @@ def _finite(probe: Probe, example: Example, values: Values) -> Fault | None:
             )
         wide = first_true(np.abs(numbers) > np.finfo(np.float32).max)
         if name != "loss" and wide is not None:
-            return Fault(
+            raise Fault(
                 f"{name} does not fit into float32 at {example.what}",
                 "the engines take float32, whose largest number is 3.4e38",
                 "divide by the sum of the query's gains (query.query_const[0] is the ideal DCG)",
                 wide,
             )
-    return None
 
 
-def _hessian(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _hessian(probe: Probe, example: Example, values: Values) -> None:
     """Check that the curvature is not negative."""
     hess = probe.run(example, values).hess
     negative = first_true(hess < 0)
     if negative is None:
-        return None
-    return Fault(
+        return
+    raise Fault(
         f"hess is negative: {hess[negative]:.4g}",
         "a leaf is -sum(grad) / sum(hess), so a negative sum flips its sign and a sum near zero"
         " makes it huge",
@@ -420,17 +406,15 @@ def _hessian(probe: Probe, example: Example, values: Values) -> Fault | None:
     )
 
 
-def _gradient(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _gradient(probe: Probe, example: Example, values: Values) -> None:
     """Compare the gradient with central differences of the returned loss."""
-
-    def loss(output: Output, document: int) -> float:
-        return output.loss
-
     output = probe.run(example, values)
     slack = 1e-9 * max(1.0, abs(output.loss))
-    derivative, p = _derivative(probe, example, values, output.grad, loss, slack)
+    derivative, p = _derivative(
+        probe, example, values, output.grad, lambda output, p: output.loss, slack
+    )
     if p is None:
-        return None
+        return
     detail = f"gradient {output.grad[p]:.6g}, finite difference of the loss {derivative[p]:.6g}"
     why = "trees follow the gradient: they would minimise something other than the reported loss"
     mend = (
@@ -439,7 +423,7 @@ def _gradient(probe: Probe, example: Example, values: Values) -> Fault | None:
         " purpose"
     )
     message = "the gradient is not the derivative of the returned loss"
-    return Fault(message, why, mend, p, detail)
+    raise Fault(message, why, mend, p, detail)
 
 
 def _untestable(spec: ObjectiveSpec) -> str:
@@ -449,25 +433,25 @@ def _untestable(spec: ObjectiveSpec) -> str:
     return f"hessian is a {spec.hessian.value}, which has no testable property"
 
 
-def _curvature(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _curvature(probe: Probe, example: Example, values: Values) -> None:
     """Check that the hessian is what its kind promises, the second derivative or a parabola above
     the loss.
     """
     loss, grad, hess, *_ = probe.run(example, values)
     if probe.spec.hessian is HessianKind.EXACT:
         # Compare an exact hessian with finite differences of the gradient.
-        slack = 1e-9 * (float(np.abs(grad).max()) + 1.0)
+        slack = 1e-9 * (np.abs(grad).max() + 1.0)
         derivative, document = _derivative(
             probe, example, values, hess, lambda output, p: float(output.grad[p]), slack
         )
         if document is None:
-            return None
+            return
         why = "a wrong factor in the second derivative scales every step by its inverse"
         mend = "correct the formula, or declare hessian='proxy' if the difference is intended"
         numbers = hess[document], derivative[document]
         detail = "hess {:.6g}, finite difference of the gradient {:.6g}".format(*numbers)
         message = "hess is declared 'exact', but is not the second derivative"
-        return Fault(message, why, mend, document, detail)
+        raise Fault(message, why, mend, document, detail)
     # Try moves of one score, small and large, for a loss above the majoriser's parabola.
     for p, step in itertools.product(range(len(example)), (-6.0, -0.5, 0.05, 1.0, 8.0)):
         there = probe.run(example.moved(p, step), values).loss
@@ -476,20 +460,19 @@ def _curvature(probe: Probe, example: Example, values: Values) -> Fault | None:
             why = "a majoriser promises that a full step never makes the loss worse"
             mend = "enlarge hess to a bound on the second derivative, or declare hessian='proxy'"
             detail = f"after a move by {step:g} the loss is {there:.6g}, the parabola {bound:.6g}"
-            return Fault("the parabola of a 'majoriser' lies below the loss", why, mend, p, detail)
-    return None
+            raise Fault("the parabola of a 'majoriser' lies below the loss", why, mend, p, detail)
 
 
 def _step(probe: Probe) -> Finding:
     """Measure the Newton steps, -grad / hess with the driver's floor, and how often they help."""
     longest, example, steps, improved = 0.0, "", 0, 0
-    for query, values in itertools.product(_ordinary(), parameter_cases(probe.spec)):
+    for query, values in itertools.product(_ORDINARY, parameter_cases(probe.spec)):
         loss, grad, hess, *_ = probe.run(query, values)
-        floor = HESSIAN_FLOOR * float(hess.mean()) or 1.0  # as the driver, without any curvature
+        floor = HESSIAN_FLOOR * hess.mean() or 1.0  # as the driver, without any curvature
         step = -grad / np.maximum(hess, floor)
-        length = float(np.abs(step).max())
+        length = np.abs(step).max()
         if length > longest:
-            p = int(np.argmax(np.abs(step)))
+            p = np.argmax(np.abs(step))
             longest = length
             example = f"{query}; document {p}: gradient {grad[p]:.4g}, hess {hess[p]:.4g}"
         if length:
@@ -509,7 +492,7 @@ def _step(probe: Probe) -> Finding:
     return Finding("step", status, message, example, why, mend)
 
 
-def _shift(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _shift(probe: Probe, example: Example, values: Values) -> None:
     """Check that gradients sum to zero over a query, and that adding a constant to all scores
     changes no gradient.
     """
@@ -520,29 +503,28 @@ def _shift(probe: Probe, example: Example, values: Values) -> Fault | None:
     )
     output = probe.run(example, values)
     shifted = probe.run(example.at(example.scores + 2.0), values)
-    total, size = float(output.grad.sum()), float(np.abs(output.grad).sum())
+    total, size = output.grad.sum(), np.abs(output.grad).sum()
     if abs(total) > _SYMMETRY_TOLERANCE * size:
         detail = f"the gradient sums to {total:.4g}, its sizes to {size:.4g}"
-        return Fault("the gradient does not sum to zero over a query", why, mend, None, detail)
+        raise Fault("the gradient does not sum to zero over a query", why, mend, None, detail)
     for name in ("grad", "hess"):
         before, after = getattr(output, name), getattr(shifted, name)
         p = _first_far(after, before)
         if p is not None:
             detail = f"{name} {before[p]:.6g}, with 2 added to every score {after[p]:.6g}"
-            return Fault(f"adding 2 to every score changes {name}", why, mend, p, detail)
-    return None
+            raise Fault(f"adding 2 to every score changes {name}", why, mend, p, detail)
 
 
-def _order(probe: Probe, example: Example, values: Values) -> Fault | None:
+def _order(probe: Probe, example: Example, values: Values) -> None:
     """Check that the order of the documents does not affect their gradients."""
     n, in_order = len(example), probe.run(example, values)
     for rows in (np.arange(n)[::-1], np.random.default_rng(3).permutation(n)):
-        other = Example(example.what, example.scores[rows], example.labels[rows])
+        other = replace(example, scores=example.scores[rows], labels=example.labels[rows])
         reordered = probe.run(other, values)
-        for after, before in ((reordered.grad, in_order.grad), (reordered.hess, in_order.hess)):
-            p = _first_far(after, before[rows])
+        for name in ("grad", "hess"):
+            p = _first_far(getattr(reordered, name), getattr(in_order, name)[rows])
             if p is not None:
-                return Fault(
+                raise Fault(
                     "the gradient depends on the order of the rows",
                     "the order of rows carries no information: relevant rows may come first in a"
                     " sorted file",
@@ -550,7 +532,6 @@ def _order(probe: Probe, example: Example, values: Values) -> Fault | None:
                     " score",
                     int(rows[p]),
                 )
-    return None
 
 
 def _derivative(
@@ -586,16 +567,11 @@ def _first_far(actual: Float64Array, expected: Float64Array) -> int | None:
     return first_true(~(np.abs(actual - expected) <= slack))
 
 
-def _arrays(output: Output) -> tuple[Float64Array, Float64Array, Float64Array]:
-    return np.array([output.loss]), output.grad, output.hess
-
-
 def _differ(output: Output, other: Output) -> bool:
-    return any(_differing(a, b).size for a, b in zip(_arrays(output), _arrays(other), strict=True))
-
-
-def _differing(values: Float64Array, other: Float64Array) -> npt.NDArray[np.int64]:
-    return np.flatnonzero(~((values == other) | (np.isnan(values) & np.isnan(other))))
+    return not all(
+        np.array_equal(getattr(output, name), getattr(other, name), equal_nan=True)
+        for name in ("loss", "grad", "hess")
+    )
 
 
 SAFE = (
@@ -619,25 +595,25 @@ RULES: tuple[Callable[[Probe], Finding], ...] = (
         "gradient",
         "the gradient equals the central differences of the returned loss",
         _gradient,
-        _ordinary,
+        _ORDINARY,
         lambda spec: "exact_gradient=False: another loss" * (not spec.exact_gradient),
     ),
     Rule(
-        "curvature", "the hessian keeps what its kind promises", _curvature, _ordinary, _untestable
+        "curvature", "the hessian keeps what its kind promises", _curvature, _ORDINARY, _untestable
     ),
     _step,
     Rule(
         "shift",
         "the gradient sums to zero, and a constant added to all scores changes nothing",
         _shift,
-        _ordinary,
+        _ORDINARY,
         lambda spec: "shift_invariant=False: the level matters" * (not spec.shift_invariant),
     ),
     Rule(
         "order",
         "rows in another order get the same gradients",
         _order,
-        _ordinary,
+        _ORDINARY,
         lambda spec: "random numbers by position" * spec.random,
     ),
 )

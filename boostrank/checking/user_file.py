@@ -24,8 +24,6 @@ from boostrank.kernels.objective import ObjectiveSpec, check_arguments
 from boostrank.metrics import Metric
 from boostrank.objectives import OBJECTIVES
 
-_HOW = 'end the file with SPEC = boostrank.define_objective("my-objective", kernel)'
-
 
 @dataclass(frozen=True)
 class ObjectiveFile:
@@ -46,7 +44,17 @@ class ObjectiveFile:
 
     def load(self) -> ObjectiveSpec:
         """Run the file and return its objective; see `load_objective`."""
-        return _find(_run(self.path, self.body), self.path)
+        names = vars(_run(self.path, self.body)).items()
+        specs = {name: value for name, value in names if isinstance(value, ObjectiveSpec)}
+        if "SPEC" in specs or len(specs) == 1:
+            return specs.get("SPEC") or next(iter(specs.values()))
+        fault = (
+            "it has no objective: end the file with SPEC ="
+            ' boostrank.define_objective("my-objective", kernel)'
+        )
+        if specs:
+            fault = f"it has {len(specs)} objectives ({', '.join(specs)}): name one of them SPEC"
+        raise FileFormatError(fault, file=self.path)
 
 
 def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> ObjectiveSpec:
@@ -147,14 +155,3 @@ def _run(path: str, body: bytes) -> ModuleType:
     finally:
         sys.path.remove(folder)
     return module
-
-
-def _find(module: ModuleType, path: str) -> ObjectiveSpec:
-    specs = {key: value for key, value in vars(module).items() if isinstance(value, ObjectiveSpec)}
-    if "SPEC" in specs or len(specs) == 1:
-        return specs.get("SPEC") or next(iter(specs.values()))
-    if specs:
-        raise FileFormatError(
-            f"it has {len(specs)} objectives ({', '.join(specs)}): name one of them SPEC", file=path
-        )
-    raise FileFormatError(f"it has no objective: {_HOW}", file=path)

@@ -216,36 +216,27 @@ class Door(socketserver.ThreadingTCPServer):
 
 
 class Mesh:
-    """Links between the `size` workers, through which `sent` bytes were sent. Other workers connect
-    to `address`.
-    """
+    """Links between the `size` workers. Other workers connect to `address`."""
 
     def __init__(self, host: str, key: bytes) -> None:
         self.host, self._key, self._links = host, key, dict[int, Link]()
         self._changed = threading.Condition()
         self._door = Door((host, 0), key, self._welcome)
         self.address = self._door.address
-        self.rank, self.size, self.sent = 0, 1, 0
+        self.rank, self.size = 0, 1
 
-    @contextlib.contextmanager
-    def connect_all(self, rank: int, addresses: Sequence[Address]) -> Iterator[Mesh]:
-        """Connect to all workers, given their addresses by rank. The links are closed at the end of
-        the block.
-        """
+    def connect_all(self, rank: int, addresses: Sequence[Address]) -> None:
+        """Connect to all workers, given their addresses by rank."""
         self.rank, self.size = rank, len(addresses)
-        try:
-            with _in_contact("another worker"):
-                for peer in range(rank):
-                    self._links[peer] = connect(Call(addresses[peer], self._key))
-                    self._links[peer].send(rank)
-            with self._changed:
-                if not self._changed.wait_for(
-                    lambda: len(self._links) == self.size - 1, timeout=2 * _JOIN_SECONDS
-                ):
-                    raise LostContact("the other workers did not connect")
-            yield self
-        finally:
-            self.close()
+        with _in_contact("another worker"):
+            for peer in range(rank):
+                self._links[peer] = connect(Call(addresses[peer], self._key))
+                self._links[peer].send(rank)
+        with self._changed:
+            if not self._changed.wait_for(
+                lambda: len(self._links) == self.size - 1, timeout=2 * _JOIN_SECONDS
+            ):
+                raise LostContact("the other workers did not connect")
 
     def all_to_all(self, pieces: Sequence[Any]) -> list[Any]:
         """Send each worker its buffer and return the received buffers, or raise LostContact if a
@@ -261,7 +252,6 @@ class Mesh:
                 elif self.rank > peer:
                     received[peer] = self._links[peer].receive_bytes()
                     self._links[peer].send_bytes(pieces[peer])
-        self.sent += sum(map(len, pieces)) - len(pieces[self.rank])
         return received
 
     def all_reduce(self, sums: Float64Array) -> Float64Array:

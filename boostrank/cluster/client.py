@@ -8,7 +8,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -34,7 +34,7 @@ from boostrank.data.frames import cut
 from boostrank.data.roles import usual_column
 from boostrank.data.rows import fingerprint_of
 from boostrank.engines import get_backend, workers_of
-from boostrank.engines.base import CallbackEnv, EvalResult, StopTraining
+from boostrank.engines.base import StopTraining
 from boostrank.files.source import matching
 from boostrank.fit.callbacks import History
 from boostrank.fit.checkpoint import Checkpoint
@@ -150,22 +150,7 @@ def _leave_to_workers(options: TrainOptions, reading: dict[str, Any]) -> TrainOp
     return TrainOptions(params=params, rounds=options.rounds, objective=file, **keywords)
 
 
-def _check_options_of_cluster(options: TrainOptions) -> None:
-    """Raise ParameterError if an option is not supported on clusters."""
-    for name in options.changed:
-        if declared(TrainOptions)[name].alone:
-            raise ParameterError(
-                f"{name} is not supported on clusters; remove it, or train on one machine"
-            )
-    checkpoint = options.checkpoint
-    if not isinstance(checkpoint, Checkpoint | None) or (checkpoint and checkpoint.resume):
-        raise ParameterError(
-            "checkpoint must be Checkpoint(path, every=N); to continue, pass init_model, not resume"
-        )
-    if options.on_folds and checkpoint:
-        raise ParameterError("folds on a cluster write no checkpoints: leave out checkpoint")
-
-
+@dataclass(eq=False)
 class ClusterTraining:
     """A training run on several workers.
 
@@ -175,37 +160,49 @@ class ClusterTraining:
         tell, fold_ended, worker_timeout: as for `train`.
     """
 
-    def __init__(
-        self,
-        options: TrainOptions,
-        reading: dict[str, Any],
-        tell: Callable[[str], None] | None,
-        fold_ended: Callable[[FoldSummary], Any] | None,
-        worker_timeout: float,
-    ) -> None:
-        if not worker_timeout > 0:
-            raise ParameterError(f"worker_timeout={worker_timeout!r} must be above 0 seconds")
-        workers_of(options.backend)
+    options: TrainOptions
+    reading: dict[str, Any]
+    tell: Callable[[str], None] | None
+    fold_ended: Callable[[FoldSummary], Any] | None
+    worker_timeout: float
+
+    def __post_init__(self) -> None:
+        if not self.worker_timeout > 0:
+            raise ParameterError(f"worker_timeout={self.worker_timeout!r} must be above 0 seconds")
+        workers_of(self.options.backend)
         # Refuse what workers cannot do before any of them starts.
-        options = _leave_to_workers(options, reading)
-        self.on_folds = options.on_folds
-        _check_options_of_cluster(options)
+        options = _leave_to_workers(self.options, self.reading)
+        for name in options.changed:
+            if declared(TrainOptions)[name].alone:
+                raise ParameterError(
+                    f"{name} is not supported on clusters; remove it, or train on one machine"
+                )
         self._checkpoint, self._callbacks = options.checkpoint, options.callbacks
+        if not isinstance(self._checkpoint, Checkpoint | None) or (
+            self._checkpoint and self._checkpoint.resume
+        ):
+            raise ParameterError(
+                "checkpoint must be Checkpoint(path, every=N); to continue, pass init_model, not"
+                " resume"
+            )
+        self.on_folds = options.on_folds
+        if self.on_folds and self._checkpoint:
+            raise ParameterError("folds on a cluster write no checkpoints: leave out checkpoint")
+        # Keep what this process does, and leave the rest to the workers.
         self._model, self._before = None, 0
         if options.init_model is not None:
             self._model = as_model(options.init_model, "init_model")
             self._before = self._model.best_iteration
         options = replace(options, init_model=self._model, checkpoint=None, callbacks=())
-        self._options, self._reading, self._engine = options, reading, get_backend(options.backend)
-        self._tell, self._fold_ended, self._timeout = tell, fold_ended, worker_timeout
+        self.options, self._engine = options, get_backend(options.backend)
         file = options.objective
         if file is not None:
             options = replace(options, objective=load_objective(file.path))
         flat = with_objective_of(self._model, options.flat())
         self.settings = split_params(flat, options.rounds or DEFAULT_ROUNDS, self._engine)
         parts = () if self.settings.objective is None else self.settings.objective.parts
-        is_custom = not parts and self.settings.native_objective is None
-        if is_custom or (file is None and any("source" in part.to_dict() for part in parts)):
+        has_source = any("source" in part.to_dict() for part in parts)
+        if self.settings.function is not None or (has_source and file is None):
             raise ParameterError(
                 "custom objectives are not supported on clusters; pass a Python file, or train on"
                 " one machine"
@@ -217,7 +214,7 @@ class ClusterTraining:
         self, workers: Any, data: Any, valid: Any, valid_names: Sequence[str] | None
     ) -> RankingModel:
         """Train on workers, with the arguments of `train`."""
-        is_files = data is not None and all(map(_is_path, as_list(data)))
+        is_files = all(map(_is_path, as_list(data)))
         sets = as_list(valid)
         if sets and all(map(_is_path, sets)):
             sets = [sets]
@@ -243,22 +240,22 @@ class ClusterTraining:
         tables = [dict[str, Any]()] * launcher.size
         # Leave frames of the launcher's own kind to its workers, and cut up other tables.
         if frames:
-            qid = self._reading["qid"] = self._reading.get("qid") or _query_column(data)
+            qid = self.reading["qid"] = self.reading.get("qid") or _query_column(data)
             if launcher.frames and type(data).__module__.startswith(launcher.frames):
                 launcher.hold(groups, qid)
             else:
                 tables = by_worker([cut(table, qid, launcher.size) for table in groups])
             groups = []
         # Reserve the checkpoint before the workers start.
-        self._workers = Workers(launcher, self._timeout)
+        self._workers = Workers(launcher, self.worker_timeout, self._listen)
         last: Last = None, "the training was cancelled"
         with contextlib.nullcontext() if self._checkpoint is None else self._checkpoint.reserved():
             try:
                 self._workers.start()
-                task = self._assign_shards(groups, tables, tuple(sets))
-                if self._tell is not None:
-                    self._tell(self._inventory)
-                model = self._trained(task, started)
+                tasks = self._assign_shards(groups, tables, tuple(sets))
+                if self.tell is not None:
+                    self.tell(self._inventory)
+                model = self._trained(tasks, started)
                 last = model, ""
                 return model
             except BoostrankError as error:
@@ -270,14 +267,14 @@ class ClusterTraining:
 
     def _assign_shards(
         self, groups: Sequence[list[str]], tables: Sequence[Any], valid_names: tuple[str, ...]
-    ) -> tuple[Any, ...]:
-        """Assign and validate the shards of all data sets, and return the arguments for
+    ) -> list[tuple[Any, ...]]:
+        """Assign and validate the shards of all data sets, and return each worker's arguments for
         `Worker.fit`.
 
         If `groups` has no paths, the shards are `tables` and the tables that the workers already
         have.
         """
-        workers, reading = self._workers, self._reading
+        workers = self._workers
         paths = [path for group in groups for path in group]
         reports = workers.work("sizes", [(paths, of_worker) for of_worker in tables])
         sizes = dict(zip(workers.names, reports, strict=True))
@@ -289,13 +286,13 @@ class ClusterTraining:
             ]
         if not groups[0]:
             raise DataError("there are no training shards")
-        training = assign_shards(groups[0], sizes)
+        training = assign_shards(groups[0], sizes, {})
         # Leave out workers without training rows.
         workers.ranks = [rank for rank in workers.ranks if training[workers.info[rank].name]]
-        names = workers.names
-        taking_part = {name: sizes[name] for name in names}
-        validation = [assign_shards(group, taking_part, training) for group in groups[1:]]
-        reports = workers.work("read", [(training[name], reading, self.on_folds) for name in names])
+        sizes = {name: sizes[name] for name in workers.names}
+        validation = [assign_shards(group, sizes, training) for group in groups[1:]]
+        work = [(training[name], self.reading, self.on_folds) for name in sizes]
+        reports = workers.work("read", work)
         shards = {shard.path: shard for report in reports for shard in report}
         ranks = {
             shard.path: (rank, number)
@@ -308,8 +305,8 @@ class ClusterTraining:
         spaces = {shard.path: shard.space for shard in self._shards}
         categories = {} if self._model is None else self._model.categories
         self._space = common_space(spaces, categories)
-        work = [(self._space, [group[name] for group in validation], reading) for name in names]
-        reports = workers.work("conform", work)
+        spaces_and_shards = [(self._space, [group[name] for group in validation]) for name in sizes]
+        reports = workers.work("conform", spaces_and_shards)
         validation_shards: list[Shard] = []
         for i, set_name in enumerate(valid_names):
             of_set = [shard for sets in reports for shard in sets[i]]
@@ -318,9 +315,14 @@ class ClusterTraining:
             self._check_overlap(set_name, of_set)
         if self.on_folds:
             self._shards += validation_shards
+        self._sizes = {
+            "rows": sum(shard.rows for shard in self._shards),
+            "queries": sum(len(shard.qids) for shard in self._shards),
+        }
         meshes = tuple(workers.info[rank].mesh for rank in workers.ranks)
         every = (self._checkpoint and self._checkpoint.every) or 0
-        return self._options, meshes, valid_names, [ranks[path] for path in groups[0]], every
+        task = self.options, meshes, valid_names, [ranks[path] for path in groups[0]], every
+        return [(rank, *task) for rank in range(len(meshes))]
 
     def _check_overlap(self, set_name: str, of_set: Sequence[Shard]) -> None:
         """Warn about queries of a validation set that are in the training set, or refuse them."""
@@ -329,7 +331,7 @@ class ClusterTraining:
         both = np.intersect1d(ids[trained], ids[~trained])
         if both.size:
             words = f"{both.size:,} query ids are also in the training data (such as {both[0]})"
-            if self._reading.get("strict"):
+            if self.reading.get("strict"):
                 raise DataError(f"{set_name}: {words}")
             errors.warn_user(f"{set_name}: {words}", DataWarning)
 
@@ -337,24 +339,23 @@ class ClusterTraining:
     def _inventory(self) -> str:
         workers, shards = [self._workers.info[rank] for rank in self._workers.ranks], self._shards
         machines, threads = {info.host for info in workers}, sum(info.threads for info in workers)
-        rows, queries = sum(shard.rows for shard in shards), sum(map(count_queries, shards))
         return (
             f"{count_of(len(workers), 'worker')} with {count_of(threads, 'thread')} on"
-            f" {count_of(len(machines), 'machine')}: {count_of(len(shards), 'shard')}, {rows:,}"
-            f" rows, {queries:,} queries, {self._space.n_features:,} features"
+            f" {count_of(len(machines), 'machine')}: {count_of(len(shards), 'shard')},"
+            f" {self._sizes['rows']:,} rows, {self._sizes['queries']:,} queries,"
+            f" {self._space.n_features:,} features"
         )
 
-    def _trained(self, task: tuple[Any, ...], started: float) -> RankingModel:
+    def _trained(self, tasks: list[tuple[Any, ...]], started: float) -> RankingModel:
         """Train, while this process calls the callbacks and writes checkpoints."""
-        work = [(rank, *task) for rank in range(len(self._workers.ranks))]
         self._total = self._before + self.settings.rounds
         try:
-            results = self._workers.work("fit", work, self._listen, self._when)
+            results = self._workers.work("fit", tasks, self._when)
         except TrainingError as error:
             self._keep(error)
             raise
-        model, _, stopped, _ = results[0]
-        if len({checksum for _, checksum, _, _ in results}) > 1:
+        model, _, stopped = results[0]
+        if len({checksum for _, checksum, _ in results}) > 1:
             raise TrainingError("the workers have different models, so none of them is reliable")
         if stopped and not self._workers.stop:
             errors.warn_user(
@@ -365,24 +366,21 @@ class ClusterTraining:
             )
         assert isinstance(model, RankingModel)
         model.info = self._of_all(model.info)
-        sizes = {name: model.info["data"][name] for name in ("rows", "queries")}
         if model.summary is not None:  # a single training
-            model.summary = replace(model.summary, **sizes, seconds=time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            model.summary = replace(model.summary, **self._sizes, seconds=seconds)
         return model
 
     def _listen(self, news: News) -> None:
         callbacks = sorted(self._callbacks, key=lambda callback: getattr(callback, "order", 0))
         for event in news.events:
             if isinstance(event, FoldSummary):
-                if self._fold_ended is not None:
-                    self._fold_ended(event)
+                if self.fold_ended is not None:
+                    self.fold_ended(event)
                 continue
             # Presets decide the number of rounds on the workers.
-            iteration, begin, end, results = event
-            self._total = end
-            env = CallbackEnv(
-                None, self.settings.params, iteration, begin, end, [EvalResult(*r) for r in results]
-            )
+            self._total = event.end_iteration
+            env = replace(event, params=self.settings.params)
             for callback in (self._history, *callbacks):
                 try:
                     callback(env)
@@ -398,7 +396,7 @@ class ClusterTraining:
         """Attach the model of the completed rounds to the error, save it if there is a checkpoint,
         and say so.
         """
-        completed = self._workers.so_far(self._listen)
+        completed = self._workers.so_far()
         if completed is not None:
             error.model = self._model_of(*completed)
             if self._checkpoint is not None:
@@ -438,12 +436,9 @@ class ClusterTraining:
     def _of_all(self, info: ModelInfo) -> ModelInfo:
         """Return the first worker's record with the data from all workers."""
         shards, parameters = self._shards, dict(info["parameters"])
-        data = info["data"] | {
-            "files": sorted(shard.path for shard in shards),
-            "rows": sum(shard.rows for shard in shards),
-            "queries": sum(map(count_queries, shards)),
-            "fingerprint": fingerprint_of([shard.fingerprint for shard in shards]),
-        }
+        files = sorted(shard.path for shard in shards)
+        fingerprint = fingerprint_of([shard.fingerprint for shard in shards])
+        data = info["data"] | self._sizes | {"files": files, "fingerprint": fingerprint}
         if self.settings.threads is None:
             parameters.pop("num_threads", None)  # of the first worker
         training = info["training"] | {"workers": len(self._workers.ranks)}
@@ -452,11 +447,6 @@ class ClusterTraining:
 
 def _is_path(value: Any) -> bool:
     return isinstance(value, str | os.PathLike)
-
-
-def count_queries(shard: Shard) -> int:
-    """Return the number of queries in a shard."""
-    return len(shard.qids)
 
 
 def _expand(patterns: Sequence[Any]) -> list[str]:
@@ -478,7 +468,7 @@ def _expand(patterns: Sequence[Any]) -> list[str]:
 def assign_shards(
     shards: Sequence[str],
     sizes: Mapping[str, Mapping[str, int]],
-    already: Mapping[str, Sequence[str]] | None = None,
+    already: Mapping[str, Sequence[str]],
 ) -> dict[str, list[str]]:
     """Return each worker's shards in the given order, with about equal total sizes (the largest are
     assigned first).
@@ -487,9 +477,10 @@ def assign_shards(
         sizes: size in bytes of each shard that a worker can read, by worker and path.
         already: shards of another data set that are already assigned, by worker.
     """
-    load = dict.fromkeys(sizes, 0)
-    for worker, paths in (already or {}).items():
-        load[worker] = sum(sizes[worker][path] for path in paths)
+    load = {
+        worker: sum(of_worker[path] for path in already.get(worker, ()))
+        for worker, of_worker in sizes.items()
+    }
     seen = {
         path: {worker: sizes[worker][path] for worker in sizes if path in sizes[worker]}
         for path in shards

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -39,7 +39,7 @@ class DaskWorkers(Launcher):
             client,
             False,
         )
-        self._workers, self._tasks = dict(sorted(self._present().items())), list[Any]()
+        self._workers, self._tasks = dict(sorted(self._present().items())), dict[str, Any]()
         if not self._workers:
             raise InputError(
                 "the Dask cluster has no worker: start some with `dask worker ADDRESS`"
@@ -88,8 +88,8 @@ class DaskWorkers(Launcher):
         with self._client.as_current():
             lock = self._distributed.Lock(_LOCK)
         with lock:
-            self._tasks = [
-                self._client.submit(
+            self._tasks = {
+                address: self._client.submit(
                     serve,
                     call,
                     rank,
@@ -100,33 +100,30 @@ class DaskWorkers(Launcher):
                     pure=False,
                 )
                 for rank, (address, threads) in enumerate(self._workers.items())
-            ]
+            }
             try:
                 # The task of a dead worker remains pending, so check that the worker is present.
                 while any(
                     address in self._present() and not task.done()
-                    for address, task in self._pairs()
+                    for address, task in self._tasks.items()
                 ):
                     time.sleep(_LOOK_EVERY)
-                for task in self._tasks:
+                for task in self._tasks.values():
                     if task.status == "error":
                         task.result()
             finally:
                 with contextlib.suppress(Exception):  # the scheduler may be gone
-                    self._client.cancel(self._tasks, force=True)
+                    self._client.cancel([*self._tasks.values()], force=True)
 
     def stop(self, ranks: Sequence[int]) -> None:
         """Restart the Dask workers of these ranks that are still busy."""
         late = [
             address
-            for rank, (address, task) in enumerate(self._pairs())
+            for rank, (address, task) in enumerate(self._tasks.items())
             if rank in ranks and not task.done()
         ]
         with contextlib.suppress(Exception):  # workers without a nanny cannot be restarted
             self._client.restart_workers(late, timeout=_RESTART_SECONDS, raise_for_error=False)
-
-    def _pairs(self) -> Iterator[tuple[str, Any]]:
-        return zip(self._workers, self._tasks, strict=False)
 
     def _present(self) -> dict[str, int]:
         info = self._client.scheduler_info(n_workers=-1)["workers"]

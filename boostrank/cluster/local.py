@@ -79,5 +79,6 @@ class LocalWorkers(Launcher):
 
     def stop(self, ranks: Sequence[int]) -> None:
         """Kill the processes of these ranks."""
-        for process in [self._started[rank] for rank in ranks if rank < len(self._started)]:
-            process.kill()
+        for rank, process in enumerate(self._started):
+            if rank in ranks:
+                process.kill()

@@ -53,5 +53,6 @@ class RayWorkers(Launcher):
 
     def stop(self, ranks: Sequence[int]) -> None:
         """Cancel the tasks of these ranks by force."""
-        for task in [self._tasks[rank] for rank in ranks if rank < len(self._tasks)]:
-            self._ray.cancel(task, force=True)
+        for rank, task in enumerate(self._tasks):
+            if rank in ranks:
+                self._ray.cancel(task, force=True)

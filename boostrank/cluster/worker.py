@@ -49,7 +49,6 @@ from boostrank.records import ModelInfo
 CLIENT_SILENCE_SECONDS = 60.0
 """Time without a message from the client after which training ends."""
 _LEAVING_SECONDS = 10.0  # for unfinished work when the client leaves
-_WORK = frozenset({"sizes", "read", "conform", "fit", "so_far"})
 Last = tuple[RankingModel | None, str]
 """The client's last message, which is the model, or None and a reason."""
 _WARNINGS = (errors.DataWarning, errors.TrainingWarning)
@@ -76,22 +75,11 @@ class Shard(NamedTuple):
     fingerprint: str
     weighs: str = ""  # "documents", "queries", or empty
 
-    @classmethod
-    def describe(cls, path: str, data: RankingDataset) -> Shard:
-        """Return the description of a worker's part of a data set, which `path` names."""
-        queries, weighs = data.queries, ""
-        if data.document_weights is not None:
-            weighs = "documents"
-        elif queries.weights is not None:
-            weighs = "queries"
-        rows, space = data.n_documents, data.feature_space
-        return cls(path, space, rows, queries.qid, data.fingerprint, weighs)
-
 
 class News(NamedTuple):
     """The answer to a heartbeat from the client."""
 
-    events: list[Any]  # new rounds, (round, first, last, metrics), and folds, `FoldSummary`
+    events: list[Any]  # new rounds, `CallbackEnv` without a model, and folds, `FoldSummary`
     model: tuple[int, bytes, ModelInfo] | None  # rounds, model file and record of a new checkpoint
 
 
@@ -135,22 +123,20 @@ def serve(
                 (last,) = arguments
             elif name == "beat":
                 worker.beat(*arguments)
-            elif name in _WORK:
+            else:
                 # This thread answers meanwhile. In its own thread, compilation is not slowed by the
                 # cluster's profiler.
                 threading.Thread(target=worker.do, args=(name, arguments), daemon=True).start()
     except (EOFError, OSError):
-        pass
+        raise errors.WorkerLost(
+            f"lost contact with the client at {call.address[0]}:{call.address[1]}"
+        ) from None
     finally:
         worker.stop = True
         worker.mesh.close()
         link.close()
         if not worker.idle.wait(_LEAVING_SECONDS) and exclusive:
             os._exit(1)
-    if last is None:
-        raise errors.WorkerLost(
-            f"lost contact with the client at {call.address[0]}:{call.address[1]}"
-        )
     return last
 
 
@@ -170,13 +156,13 @@ class Worker:
         self.idle, self._telling = threading.Event(), threading.Lock()
         self.idle.set()
         self.events, self.checkpoints = deque[Any](), deque[Any](maxlen=1)
-        self._names: Sequence[str] = ()
+        self._training: dict[str, Any] = {}  # by path
         self._on_folds = False
         self._fitting: _Rounds | None = None
 
     def beat(self, stop: bool) -> None:
         """Answer a heartbeat."""
-        self.stop = self.stop or stop
+        self.stop |= stop
         with self._telling:
             events = [self.events.popleft() for _ in range(len(self.events))]
             checkpoint = self.checkpoints.pop() if self.checkpoints else None
@@ -231,21 +217,21 @@ class Worker:
 
     def read(self, paths: Sequence[str], reading: Mapping[str, Any], on_folds: bool) -> list[Shard]:
         """Read and describe this worker's training shards, in memory for folds."""
-        self._names, self._on_folds = paths, on_folds
-        self._training = [self._read(path, reading) for path in paths]
-        return list(map(Shard.describe, paths, self._training))
+        self._training, self._reading, self._on_folds = dict.fromkeys(paths), reading, on_folds
+        for path in paths:
+            self._training[path] = self._read(path)
+        return describe_shards(self._training)
 
-    def conform(
-        self, space: FeatureSpace, valid: Sequence[Sequence[str]], reading: Mapping[str, Any]
-    ) -> Any:
+    def conform(self, space: FeatureSpace, valid: Sequence[Sequence[str]]) -> Any:
         """Apply the common feature space to the training shards, and use it to read the validation
         shards.
         """
-        self._space, pairs = space, zip(self._names, self._training, strict=True)
-        self._training = [self._like(path, part, space, reading) for path, part in pairs]
-        self._validation = [[self._read(path, reading, space) for path in paths] for paths in valid]
-        pairs_of_sets = zip(valid, self._validation, strict=True)
-        return [list(map(Shard.describe, *pair)) for pair in pairs_of_sets]
+        self._space = space
+        for path, part in self._training.items():
+            if part.feature_space != space or part.categories != space.categories:
+                self._training[path] = self._read(path, space)
+        self._validation = [{path: self._read(path, space) for path in paths} for paths in valid]
+        return list(map(describe_shards, self._validation))
 
     def fit(
         self,
@@ -262,8 +248,7 @@ class Worker:
         `order` has the (rank, index on that rank) of each training shard.
 
         Returns:
-            The model (first worker only), its checksum, whether the client stopped training, and
-            the bytes sent.
+            The model (first worker only), its checksum, and whether the client stopped training.
         """
         if isinstance(options.objective, ObjectiveFile):
             options = replace(options, objective=options.objective.load())
@@ -271,24 +256,36 @@ class Worker:
             options = replace(options, threads=self._threads)
         train_set, sets = self._join(self._training), list(map(self._join, self._validation))
         valid = list(zip(names, sets, strict=True)) or [("training", train_set)]
-        with (
-            self.mesh.connect_all(rank, meshes) as mesh,
-            workers_of(options.backend).member(mesh) as engine,
-        ):
-            rounds = self._fitting = _Rounds(self, mesh, engine, every)
-            options = replace(options, callbacks=(rounds, StopWhenAsked(rounds)))
-            parts, reduce_all = self._training, mesh.all_reduce
-            collective = Collective(rank, reduce_all, mesh.share, engine, parts, order)
-            plan = resolve(options, train_set, valid, collective, options.init_model)
-            model = execute(plan, rounds.fold_ended)
-        return model if rank == 0 else None, zlib.crc32(model.to_bytes()), rounds.stopped, mesh.sent
+        with contextlib.closing(self.mesh) as mesh:
+            mesh.connect_all(rank, meshes)
+            with workers_of(options.backend).member(mesh) as engine:
+                rounds = self._fitting = _Rounds(self, mesh, engine, every)
+                options = replace(options, callbacks=(rounds, StopWhenAsked(rounds)))
+                parts = [*self._training.values()]
+                collective = Collective(rank, mesh.all_reduce, mesh.share, engine, parts, order)
+                plan = resolve(options, train_set, valid, collective, options.init_model)
+                model = execute(plan, rounds.fold_ended)
+        return model if rank == 0 else None, zlib.crc32(model.to_bytes()), rounds.stopped
 
-    def _join(self, parts: Sequence[RankingDataset]) -> RankingDataset:
-        """Return shards as one data set, which is in memory for folds."""
-        if not self._on_folds or not parts:
-            reading = self._training[0].provenance.options
-            return stacked(parts, self._space, reading)
-        return reduce(RankingDataset.join, parts)
+    def _join(self, shards: Mapping[str, RankingDataset]) -> RankingDataset:
+        """Return shards, of which there may be none, as one data set, which is in memory for
+        folds.
+        """
+        sets, space = [*shards.values()], self._space
+        if self._on_folds and sets:
+            return reduce(RankingDataset.join, sets)
+        # Stack the rows, which may be on disk, and join the rest.
+        indices = [data.queries for data in sets]
+        ids = joined_ids([index.qid for index in indices])
+        reading = next(iter(self._training.values())).provenance.options
+        return RankingDataset(
+            Stacked(sets, space.n_features),
+            np.concatenate([np.zeros(0), *(data.labels for data in sets)]),
+            join_queries(indices, ids),
+            tuple(space.feature_names),
+            Provenance((), space.index_base, reading),
+            categories=space.categories,
+        )
 
     def so_far(self) -> tuple[int, bytes, ModelInfo] | None:
         """Return the rounds that all workers completed before `fit` failed, as number, model file
@@ -302,27 +299,18 @@ class Worker:
     @property
     def _where(self) -> str:
         """Prefix for messages, with this worker and its shards."""
-        shards = list_names(self._names, 3)
+        shards = list_names([*self._training], 3)
         return f"worker {self._link.name}{f' ({shards})' if shards else ''}: "
 
-    def _like(
-        self, path: str, part: RankingDataset, space: FeatureSpace, reading: Mapping[str, Any]
-    ) -> RankingDataset:
-        """Convert a shard to the training set's features and categories."""
-        if path in self._tables:
-            names, categories = space.feature_names, space.categories
-            return part.with_features(names, whose="the training data", categories=categories)
-        features = part.feature_space
-        if features == space and features.categories == space.categories:
-            return part
-        return self._read(path, reading, space)
-
-    def _read(
-        self, path: str, reading: Mapping[str, Any], like: FeatureSpace | None = None
-    ) -> RankingDataset:
+    def _read(self, path: str, like: FeatureSpace | None = None) -> RankingDataset:
+        """Read a shard, with the training set's features and categories if there are any."""
+        reading = self._reading
         if path in self._tables:
             part = RankingDataset.from_frame(self._tables[path], sort=True, **reading)
-            return part if like is None else self._like(path, part, like, reading)
+            if like is None:
+                return part
+            names, categories = like.feature_names, like.categories
+            return part.with_features(names, whose="the training data", categories=categories)
         how = {**reading, "like": like, "threads": self._threads}
         # Rows on disk can neither be reordered nor split.
         if reading.get("regroup") or self._on_folds:
@@ -353,8 +341,7 @@ class _Rounds:
         is_due = self.every and self._done % self.every == 0 and self._done < env.end_iteration
         if is_due and self.mesh.rank == 0:
             self.worker.checkpoints.append(self.so_far(self._done))
-        results = [tuple(result) for result in env.evaluation_result_list or []]
-        self.worker.events.append((env.iteration, env.begin_iteration, env.end_iteration, results))
+        self.worker.events.append(replace(env, model=None, params={}))
 
     def fold_ended(self, fold: int, training: Training, model: RankingModel) -> bool:
         """Queue the result of a fold, and return whether training goes on."""
@@ -365,9 +352,23 @@ class _Rounds:
     def pending(self) -> bool:
         """Whether any worker must stop. All workers must read this property."""
         is_silent = time.monotonic() - self.worker.last_contact > CLIENT_SILENCE_SECONDS
-        stops = bool(self.mesh.all_reduce(np.array([float(self.worker.stop or is_silent)]))[0])
+        stops = bool(self.mesh.all_reduce(np.array([self.worker.stop or is_silent]))[0])
         self.completed = self._done  # by every worker, as the exchange succeeded
         return stops
+
+
+def describe_shards(parts: Mapping[str, RankingDataset]) -> list[Shard]:
+    """Return the descriptions of a worker's parts of a data set, given by path."""
+    shards = []
+    for path, data in parts.items():
+        queries, weighs = data.queries, ""
+        if data.document_weights is not None:
+            weighs = "documents"
+        elif queries.weights is not None:
+            weighs = "queries"
+        rows, space = data.n_documents, data.feature_space
+        shards.append(Shard(path, space, rows, queries.qid, data.fingerprint, weighs))
+    return shards
 
 
 def joined_ids(parts: Sequence[Array]) -> Array:
@@ -375,23 +376,3 @@ def joined_ids(parts: Sequence[Array]) -> Array:
     if any(part.dtype.kind == "O" for part in parts):
         parts = [as_text(part) for part in parts]
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-
-def stacked(
-    sets: Sequence[RankingDataset], space: FeatureSpace, reading: Mapping[str, Any]
-) -> RankingDataset:
-    """Concatenate data sets with the same features. There may be none.
-
-    Args:
-        reading: the options with which the data sets were read.
-    """
-    indices = [data.queries for data in sets]
-    ids = joined_ids([index.qid for index in indices])
-    return RankingDataset(
-        Stacked(sets, space.n_features),
-        np.concatenate([np.zeros(0), *(data.labels for data in sets)]),
-        join_queries(indices, ids),
-        tuple(space.feature_names),
-        Provenance((), space.index_base, reading),
-        categories=space.categories,
-    )

@@ -103,13 +103,14 @@ class Workers:
 
     Attributes:
         ranks: ranks of the workers that take part, in the order of `work`. Initially, these are all
-            workers.
+            workers. `listen` is called with the news from the first.
         info: first message from each worker, by rank.
         stop: whether to end training after the current round.
     """
 
-    def __init__(self, launcher: Launcher, timeout: float = WORKER_TIMEOUT) -> None:
+    def __init__(self, launcher: Launcher, timeout: float, listen: Listener) -> None:
         self._launcher, self._timeout, self._next_beat = launcher, timeout, 0.0
+        self._take_news = listen
         self._door: Door | None = None
         self._launching = threading.Thread(target=self._launch, daemon=True)
         self._failure: BaseException | None = None
@@ -164,8 +165,8 @@ class Workers:
         # All of them need the same versions.
         for hello in self.info.values():
             for package, version in worker.versions().items():
-                if hello.versions.get(package) != version:
-                    other_version = hello.versions.get(package, "absent")
+                other_version = hello.versions.get(package, "absent")
+                if other_version != version:
                     raise InputError(
                         f"{package} is {version} on the client and {other_version} on worker"
                         f" {hello.name}: all of them need the same installation"
@@ -173,33 +174,26 @@ class Workers:
 
     def release(self, last: worker.Last) -> None:
         """Send the workers the client's last message, and stop them if they do not end."""
-        if self._door is not None:
-            self._door.close()
+        if self._door is None:
+            return
+        self._door.close()
         for rank in list(self._links):
             self._send(rank, "leave", (last,))
-        if self._launching.ident is not None:
-            # Do not wait for a lost worker, which the launcher may restart.
-            patience = _LEAVING_SECONDS / 5 if self._gone & set(self.ranks) else _LEAVING_SECONDS
-            self._launching.join(patience)
-            if self._launching.is_alive():
-                with contextlib.suppress(Exception):
-                    self._launcher.stop(range(self._launcher.size))
-                self._launching.join(_LEAVING_SECONDS)
+        # Do not wait for a lost worker, which the launcher may restart.
+        patience = _LEAVING_SECONDS / 5 if self._gone & set(self.ranks) else _LEAVING_SECONDS
+        self._launching.join(patience)
+        if self._launching.is_alive():
+            with contextlib.suppress(Exception):
+                self._launcher.stop(range(self._launcher.size))
+            self._launching.join(_LEAVING_SECONDS)
         for link in list(self._links.values()):
             link.close()
 
-    def work(
-        self,
-        task: str,
-        arguments: Sequence[tuple[Any, ...]],
-        listen: Listener = lambda _: None,
-        when: Any = str,
-    ) -> list[Any]:
+    def work(self, task: str, arguments: Sequence[tuple[Any, ...]], when: Any = str) -> list[Any]:
         """Run a method of `worker.Worker` on every worker with its own arguments, and return the
         results.
 
         Args:
-            listen: function that is called with the news from the first worker.
             when: function that returns a phrase for messages, such as " after round 7".
 
         Raises:
@@ -213,7 +207,7 @@ class Workers:
         # Listen until all have answered; after an error, only a little longer.
         while len(self._results) < len(self.ranks) and time.monotonic() < parting:
             self._beat()
-            self._hear(_LOOK_EVERY, listen)
+            self._hear(_LOOK_EVERY)
             for rank in self.ranks:
                 if rank in self._gone:
                     raise WorkerLost(
@@ -223,7 +217,8 @@ class Workers:
                     )
             self._check_silence(when())
             failed = [result for result in self._results.values() if result.error is not None]
-            parting = min(parting, time.monotonic() + _PARTING_SECONDS) if failed else parting
+            if failed:
+                parting = min(parting, time.monotonic() + _PARTING_SECONDS)
         if failed:
             # Raise the cause of the failure: most errors are only the loss of contact with it.
             cause = min(failed, key=lambda failure: failure.secondary)
@@ -238,13 +233,13 @@ class Workers:
             errors.warn_user(message, category)
         return [result.value for result in results]
 
-    def so_far(self, listen: Listener) -> Any:
+    def so_far(self) -> Any:
         """Return `Worker.so_far` of the first worker that reports after a failed training, or None
         if none does.
         """
         until, ranks = time.monotonic() + _PARTING_SECONDS, self.ranks
         while not self._results and set(ranks) - self._gone and time.monotonic() < until:
-            self._hear(_LOOK_EVERY, listen)
+            self._hear(_LOOK_EVERY)
         self.ranks = sorted(self._results.keys() - self._gone)[:1]
         try:
             return self.work("so_far", [()])[0] if self.ranks else None
@@ -270,9 +265,9 @@ class Workers:
         rank = -1
         try:
             hello = link.receive()
+            rank = hello.rank
             # Refuse a worker that was started twice.
-            if isinstance(hello, worker.Hello) and self._links.setdefault(hello.rank, link) is link:
-                rank = hello.rank
+            if self._links.setdefault(rank, link) is link:
                 self._inbox.put((rank, hello))
                 while True:
                     self._inbox.put((rank, link.receive()))
@@ -281,7 +276,7 @@ class Workers:
         finally:
             link.close()
 
-    def _hear(self, seconds: float, listen: Listener = lambda _: None) -> bool:
+    def _hear(self, seconds: float) -> bool:
         """Wait for a message, and return False if no message arrives."""
         try:
             rank, message = self._inbox.get(timeout=seconds)
@@ -294,7 +289,7 @@ class Workers:
         elif isinstance(message, worker.News):
             self._asked.pop(rank, None)
             if rank == self.ranks[0]:
-                listen(message)
+                self._take_news(message)
         elif rank in self.ranks:  # others report late what is no longer asked
             self._results[rank] = message
         return True

@@ -24,13 +24,13 @@ from boostrank.diagnosis.rules import (
     find,
     percent,
     share_of,
-    weigh,
 )
 from boostrank.files import blocks as slots
 
 MOST_LEFT_OUT = 0.2  # share of the rows: leaving out more is not a remedy
 USUAL_TOP = 5.0  # the largest grade of the public collections is 4
 MANY_GRADES = 32
+MANY = 0.2  # share of the queries from which a note becomes a warning
 MANY_ALIKE = 0.05  # share of the documents
 # A useless feature sorts n documents by label with a probability of at most 1/n. It counts as a
 # copy if the probability over all queries is below e^-EVIDENCE.
@@ -69,7 +69,7 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
             options = "--inf missing"
             fix += f": {options}"
         else:
-            share = math.ceil(1000 * count / max(total, 1)) / 1000
+            share = math.ceil(1000 * count / total) / 1000
             options = f"--on-bad-line skip --max-bad-share {share:g}"
             fix += f", or leave them out: {options}"
     changes_of_all = {"fix": fix, "options": options}
@@ -87,7 +87,7 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
 def refused_words(p: Profile) -> Iterator[Finding]:
     """Find text columns among a table's features, and words that seem to mark missing values."""
     if p.text:
-        message, options = p.text_words
+        message, options = p.source.text_words(p.n_rows)
         yield find("text-columns", p.where(), len(p.text), message, fix=options, options=options)
     rows = count_of(p.stand_in_rows, "row contains", "rows contain")
     for word, (line, column) in list(p.stand_ins.items())[:LISTED_ROWS]:
@@ -108,14 +108,15 @@ def truncated_text(p: Profile) -> Iterator[Finding]:
 
 def split_queries(p: Profile) -> Iterator[Finding]:
     """Find query ids that reappear after another query, or in the next file."""
-    order = np.argsort(p.ids, kind="stable")
-    again = np.sort(order[1:][p.ids[order[1:]] == p.ids[order[:-1]]])
+    _, first_pieces, query = np.unique(p.ids, return_index=True, return_inverse=True)
+    begins = first_pieces[query]
+    again = np.flatnonzero(begins != np.arange(begins.size))
     if not again.size or p.grouped_by_file or p.reading.regroup:
         return
-    piece = int(again[0])
-    queries = np.unique(p.ids[again]).size
-    first = int(np.flatnonzero(p.ids == p.ids[piece])[0])
-    seen = p.at(int(p.line[first]))
+    piece = again[0]
+    queries = np.unique(begins[again]).size
+    first = begins[piece]
+    seen = p.at(p.line[first])
     if first == piece - 1:
         message = f"qid {p.qid(piece)} continues from the previous file ({seen})"
         changes = {}
@@ -147,7 +148,7 @@ def dead_queries(p: Profile) -> Iterator[Finding]:
         ("dead-queries", several & (p.low == p.high), "have documents with only one label"),
         ("single-document-queries", ~several, "have one document"),
     ):
-        severity = weigh(int(queries.sum()), p.n_queries)
+        severity = WARNING if queries.sum() > MANY * p.n_queries else NOTE
         yield from _find_queries(p, check, np.flatnonzero(queries), message, severity=severity)
 
 
@@ -156,7 +157,7 @@ def _find_queries(
 ) -> Iterator[Finding]:
     """Yield a finding about these queries if there are any."""
     if queries.size:
-        first = p.qid(int(queries[0]))
+        first = p.qid(queries[0])
         message = (
             f"{share_of(queries.size, p.n_queries, 'queries')} {message}; the first is qid {first}"
         )
@@ -193,8 +194,8 @@ def odd_labels(p: Profile) -> Iterator[Finding]:
     document."""
     grades = np.unique(p.labels)
     broken = np.flatnonzero(p.labels != np.floor(p.labels))
-    low = float(grades[0])
-    top = float(grades[-1])
+    low = grades[0]
+    top = grades[-1]
     if p.gain == "exponential" and broken.size:
         message = f"label {p.labels[broken[0]]:g} is no whole number"
         yield find("broken-labels", p.where(p.lines[broken].min()), broken.size, message)
@@ -217,21 +218,19 @@ def odd_labels(p: Profile) -> Iterator[Finding]:
 def duplicates(p: Profile) -> Iterator[Finding]:
     """Find documents in the same query that have equal features, and equal or different labels."""
     # Group the equal documents of each query by a hash of their features.
-    _, group, size = np.unique(
-        _hash_in_query(p, np.arange(p.n_queries)), return_inverse=True, return_counts=True
+    hashes = _hash_in_query(p, np.arange(p.n_queries))
+    _, first_row, group, size = np.unique(
+        hashes, return_index=True, return_inverse=True, return_counts=True
     )
-    # Tell contradictions from harmless copies by the lowest and highest label of a group.
-    low = np.full(size.size, np.inf)
-    high = np.full(size.size, -np.inf)
-    np.minimum.at(low, group, p.labels)
-    np.maximum.at(high, group, p.labels)
+    # A contradiction has another label than the first document of its group.
+    differ = np.bincount(group, p.labels != p.labels[first_row[group]]) > 0
     for check, groups, what in (
         (
             "contradicting-duplicates",
-            low < high,
+            differ,
             "the features of another document, but a different label",
         ),
-        ("duplicates", low == high, "the features and the label of another document"),
+        ("duplicates", ~differ, "the features and the label of another document"),
     ):
         rows = np.flatnonzero(((size > 1) & groups)[group])
         if rows.size:
@@ -262,7 +261,7 @@ def label_copies(p: Profile) -> Iterator[Finding]:
     high = order[starts + sizes - 1]
     live = labels[low] < labels[high]
     n_live = int(np.count_nonzero(live))
-    if n_live < 2 or np.log(np.maximum(sizes[live], 2)).sum() < EVIDENCE + np.log(width):
+    if n_live < 2 or np.log(sizes[live]).sum() < EVIDENCE + np.log(width):
         return
     # Only a feature that orders the ends of these queries can order all of their documents.
     cells = p.cells[:, :width].astype(np.float64)
@@ -321,16 +320,16 @@ def leaked_queries(first: Profile, second: Profile) -> Iterator[Finding]:
     """Find queries of the second set that also occur in the first set, by id or by content."""
     grouped_by_file = first.grouped_by_file or second.grouped_by_file  # ids only count the queries
     by_id = np.flatnonzero(np.isin(second.ids, first.ids) & (not grouped_by_file))
-    by_content, origin = _match_documents(first, second)
+    origin = _match_documents(first, second)
     # Rows that are equal in query id and features.
     equal = np.isin(_hash_in_query(second, second.ids), _hash_in_query(first, first.ids))
     same = np.bincount(second.query[equal], minlength=second.n_queries)
     both = by_id[same[by_id] > HALF * second.sizes[by_id]]
     message = f"are also in {first.role}, with the same id and documents"
     yield from _find_queries(second, "leaked-queries", both, message)
-    copies = np.setdiff1d(by_content, by_id)
+    copies = np.setdiff1d(np.flatnonzero(origin >= 0), by_id)
     if copies.size:
-        twin = int(origin[copies[0]])
+        twin = origin[copies[0]]
         where = ":".join(str(part) for part in first.where(first.line[twin]) if part)
         message = (
             f"have documents of a {first.role} query with another id (qid {first.qid(twin)},"
@@ -341,24 +340,22 @@ def leaked_queries(first: Profile, second: Profile) -> Iterator[Finding]:
     yield from _find_queries(second, "shared-ids", np.setdiff1d(by_id, both), message)
 
 
-def _match_documents(first: Profile, second: Profile) -> tuple[Int64Array, Int64Array]:
-    """Return the queries of the second set that share most documents with a query of the first set,
-    and that query."""
-    origin = np.full(second.n_queries, -1, np.int64)
-    order = np.lexsort((first.query, first.hashes))
-    hashes, query = first.hashes[order], first.query[order]
-    if not hashes.size:
-        return np.zeros(0, np.int64), origin
-    hashes, starts, counts = np.unique(hashes, return_index=True, return_counts=True)
-    telling, query = query[starts] == query[starts + counts - 1], query[starts]
-    at = np.minimum(np.searchsorted(hashes, second.hashes), hashes.size - 1)
-    hit = np.flatnonzero((hashes[at] == second.hashes) & telling[at])
-    pairs, counts = np.unique(
-        np.column_stack([second.query[hit], query[at[hit]]]), axis=0, return_counts=True
-    )
-    leaked = (counts >= 2) & (counts > HALF * second.sizes[pairs[:, 0]])
-    origin[pairs[leaked, 0]] = pairs[leaked, 1]
-    return np.flatnonzero(origin >= 0), origin
+def _match_documents(first: Profile, second: Profile) -> Int64Array:
+    """Return the query of the first set, int64[Q], that shares most documents of each query of the
+    second set, or -1."""
+    # Documents that are in several queries tell nothing.
+    hashes, rows, group = np.unique(first.hashes, return_index=True, return_inverse=True)
+    shared = group[first.query != first.query[rows[group]]]
+    hashes, query = np.delete(hashes, shared), np.delete(first.query[rows], shared)
+    # Count the documents that each pair of queries has in common.
+    equal = np.isin(second.hashes, hashes)
+    twins = query[np.searchsorted(hashes, second.hashes[equal])]
+    pairs = np.column_stack([second.query[equal], twins])
+    pairs, counts = np.unique(pairs, axis=0, return_counts=True)
+    leaked = pairs[(counts >= 2) & (counts > HALF * second.sizes[pairs[:, 0]])]
+    origin = np.full(second.n_queries, -1)
+    origin[leaked[:, 0]] = leaked[:, 1]
+    return origin
 
 
 def _hash_in_query(p: Profile, ids: Int64Array) -> UInt64Array:
@@ -376,7 +373,7 @@ def numbering(first: Profile, second: Profile) -> Iterator[Finding]:
         return
     # A feature 0 that is new, or one that is gone although it was common.
     top = second.top.top_id
-    usual = int(first.stored[0] + first.missing[0])
+    usual = first.stored[0] + first.missing[0]
     if second.has_zero:
         line = next(part.zero_line for part in second.parts if part.zero_line)
         severity = ERROR
@@ -443,14 +440,13 @@ def examine(sets: Sequence[Profile]) -> Findings:
 def _examine_set(profile: Profile) -> list[Finding]:
     """Return the findings about one data set, leaving out consequences of other findings."""
     findings = [finding for check in _OF_TEXT for finding in check(profile)]
-    hidden = set[Check]()
-    if profile.n_rows < max(
-        1, int(profile.counts[slots.BAD_ROWS])
-    ):  # the readable rows represent too little
+    hidden: list[Check] = []
+    # Without rows, or with few readable ones, the rest represents too little.
+    if profile.n_rows < max(1, profile.counts[slots.BAD_ROWS]):
         return findings
     for check in _OF_ROWS + (_OF_TRAINING_DATA if profile.role == "train" else ()):
         for finding in check(profile) if check not in hidden else ():
             findings.append(finding)
             if finding.severity is ERROR:
-                hidden |= set(_HIDES.get(finding.check, ()))
+                hidden += _HIDES.get(finding.check, ())
     return findings

@@ -6,15 +6,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from os import fspath
-from typing import Any
 
 import numpy as np
 
 from boostrank.clicks.estimation import NONSENSE, estimate_propensities
 from boostrank.clicks.gate import moved_share
-from boostrank.clicks.log import MAX_ROWS, ClickLog, Propensities
+from boostrank.clicks.log import MAX_ROWS, ClickLog
 from boostrank.clicks.sidecar import log_of
 from boostrank.clicks.tables import read_clicks
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError
@@ -64,7 +62,8 @@ def look_at_clicks(path: AnyPath, queries: QueryIndex, counted: bool = True) -> 
         return Findings([find("unreadable-clicks", (file, error.line, 0), 1, error.reason)])
     except OSError as error:
         return Findings([find("unreadable-clicks", (file, 0, 0), 1, str(error.strerror))])
-    clicks = _Clicks(file, queries, replace(log.where(log.rows < count), n_documents=count))
+    log = replace(log.where(log.rows < count), n_documents=count)
+    clicks = _Clicks((file, 0, 0), queries, log)
     return Findings(finding for check in CHECKS for finding in check(clicks))
 
 
@@ -72,23 +71,9 @@ def look_at_clicks(path: AnyPath, queries: QueryIndex, counted: bool = True) -> 
 class _Clicks:
     """A click log and the queries of its documents."""
 
-    file: str
+    where: tuple[str, int, int]
     queries: QueryIndex
     log: ClickLog
-
-    @cached_property
-    def curve(self) -> Propensities | None:
-        """The propensities of the positions; None if no clicked document moved."""
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DataWarning)
-                return estimate_propensities(self.log, self.queries)
-        except DataError:
-            return None
-
-    def find(self, check: str, count: int, message: str, **changes: Any) -> Finding:
-        """Return a finding about the whole log; see `rules.find`."""
-        return find(check, (self.file, 0, 0), count, message, **changes)
 
 
 def nothing_clicked(clicks: _Clicks) -> Iterator[Finding]:
@@ -97,20 +82,23 @@ def nothing_clicked(clicks: _Clicks) -> Iterator[Finding]:
     clicked = int(clicks.log.clicks.sum())
     if not clicked:
         message = "no impression was clicked" if impressions else "there is no entry"
-        yield clicks.find("no-clicks", impressions, message)
+        yield find("no-clicks", clicks.where, impressions, message)
     elif impressions >= _ENOUGH and clicked == impressions:
         message = "every impression was clicked: were impressions without a click left out?"
-        yield clicks.find("only-clicked-impressions", clicked, message)
+        yield find("only-clicked-impressions", clicks.where, clicked, message)
 
 
 def moves(clicks: _Clicks) -> Iterator[Finding]:
     """Find positions with too few documents that moved there to estimate a propensity."""
     log = clicks.log
-    curve = clicks.curve
     if not log.clicks.any():
         return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)
+            curve = estimate_propensities(log, clicks.queries)
     # Explain why there is no curve at all, such as no impressions at position 1.
-    if curve is None:
+    except DataError:
         what = (
             "no clicked document was shown both at position 1 and elsewhere, and no chain of"
             " documents joins them"
@@ -121,9 +109,8 @@ def moves(clicks: _Clicks) -> Iterator[Finding]:
                 " from 1?"
             )
         share = percent(moved_share(log), 1)
-        yield clicks.find(
-            "nothing-moved", log.depth, f"{what}; {share} of the clicked documents moved at all"
-        )
+        message = f"{what}; {share} of the clicked documents moved at all"
+        yield find("nothing-moved", clicks.where, log.depth, message)
         return
     assert curve.errors is not None
     # Find positions without a propensity, and those whose propensity is nearly a guess.
@@ -135,10 +122,10 @@ def moves(clicks: _Clicks) -> Iterator[Finding]:
         lost = int(impressions[still].sum())
         share = percent(lost, impressions.sum())
         cost = f"they have no propensity: {lost:,} impressions ({share}) are ignored"
-        yield clicks.find("unmoved-positions", still.size, message, cost=cost)
+        yield find("unmoved-positions", clicks.where, still.size, message, cost=cost)
     if vague.size:
         message = f"the propensities of {_from(vague)} are accurate to a factor of 2.7 at best"
-        yield clicks.find("vague-positions", vague.size, message)
+        yield find("vague-positions", clicks.where, vague.size, message)
 
 
 def _from(positions: Int64Array) -> str:
@@ -148,11 +135,11 @@ def _from(positions: Int64Array) -> str:
 def never_shown(clicks: _Clicks) -> Iterator[Finding]:
     """Find documents that were never shown."""
     log = clicks.log
-    count = clicks.queries.n_documents
+    count = log.n_documents
     hidden = count - int(log.shown.sum())
     if hidden and log.rows.size:
         message = f"{share_of(hidden, count, 'documents')} were never shown"
-        yield clicks.find("never-shown", hidden, message)
+        yield find("never-shown", clicks.where, hidden, message)
 
 
 def click_rates(clicks: _Clicks) -> Iterator[Finding]:
@@ -174,7 +161,7 @@ def click_rates(clicks: _Clicks) -> Iterator[Finding]:
             f"clicks per impression at positions 1, 2, ...: {listed}: position {p} is clicked more"
             " often than position 1"
         )
-        yield clicks.find("rising-click-rates", higher.size, message)
+        yield find("rising-click-rates", clicks.where, higher.size, message)
 
 
 CHECKS = (nothing_clicked, moves, never_shown, click_rates)

@@ -31,25 +31,10 @@ class RowsFile(File):
         self.data = data
 
     def loads(self, chunk_bytes: int) -> Iterator[Callable[[], Any]]:
-        """Yield functions that return blocks of whole queries, in order."""
-        queries = self.data.queries
-        ptr = self.data.queries.ptr
-        for first, last in queries.blocks(max(1, chunk_bytes // (4 * self.data.n_features + 1))):
-            yield partial(self._block, slice(first, last), slice(int(ptr[first]), int(ptr[last])))
-
-    def _block(self, queries: slice, rows: slice) -> Block:
-        features = self.data.features[rows]
-        index = self.data.queries
-        ids = np.repeat(index.qid[queries], index.sizes[queries])
-        is_sparse = sparse.issparse(features)
-        dense = np.zeros((0, 0), np.float32) if is_sparse else np.array(features)
-        block = Block.from_rows(self.data.labels[rows], dense, ids, np.arange(1, ids.size + 1))
-        if is_sparse:
-            ends = features.indptr[1:].astype(np.int64)
-            block.dense = None
-            block.sparse = ends, features.indices, features.data
-            block.counts[[slots.CELLS, slots.TOP_ID]] = features.nnz, features.shape[1] - 1
-        return block
+        """Yield functions that return the queries of a block, in order."""
+        step = max(1, chunk_bytes // (4 * self.data.n_features + 1))
+        for first, stop in self.data.queries.blocks(step):
+            yield partial(np.arange, first, stop)
 
 
 class DatasetSource(Source):
@@ -71,8 +56,16 @@ class DatasetSource(Source):
         return RowsFile(data)
 
     def parse(self, file: File, load: Callable[[], Any]) -> Block:
-        """Return a block of rows."""
-        block: Block = load()
+        """Return the rows of the queries that `load` returns."""
+        index, rows = self.data.queries.take(load())
+        features, lines = self.data.features[rows], np.arange(1, rows.size + 1)
+        is_sparse = sparse.issparse(features)
+        dense = np.zeros((0, 0), np.float32) if is_sparse else features
+        block = Block.from_rows(self.data.labels[rows], dense, index.row_ids(), lines)
+        if is_sparse:
+            block.dense = None
+            block.sparse = features.indptr[1:].astype(np.int64), features.indices, features.data
+            block.counts[[slots.CELLS, slots.TOP_ID]] = features.nnz, features.shape[1] - 1
         return block
 
     def numbered_names(self, base: int = 0) -> dict[int, str]:
@@ -97,8 +90,8 @@ def source_of(data: Any, qid: str | None) -> Any:
                 "an array has no labels and queries: pass RankingDataset.from_arrays(X, y, qid=...)"
             )
         return data
-    sink = arrow().BufferOutputStream()
     pa = arrow()
+    sink = pa.BufferOutputStream()
     try:
         table = frame.to_arrow()
     except pa.ArrowException as error:

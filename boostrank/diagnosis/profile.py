@@ -71,7 +71,6 @@ class Profile(Totals):
         self.options = options
         self.causes: dict[str, FileFormatError] = {}
         self.text: dict[str, int] = {}
-        self.text_words = "", ""
         self.broken: list[FileFormatError] = []
         self.stand_ins: dict[str, tuple[int, int]] = {}
         self.stand_in_rows = 0
@@ -82,27 +81,22 @@ class Profile(Totals):
         self.grouped_by_file = False
         self.feature_names: dict[int, str] = {}
 
-    def read(self, threads: int, progress: Progress) -> None:
+    def read(self, progress: Progress) -> None:
         """Read the files once, and record errors. An error ends the pass if reading cannot
         continue."""
         none = np.zeros(0, np.int64)
-        kept: list[tuple[Any, ...]] = [
-            (np.zeros(0), none, np.zeros(0, np.uint64), none, none, none)
-        ]
+        kept: list[Any] = [(np.zeros(0), none, np.zeros(0, np.uint64), none, none)]
         try:
-            if isinstance(self.files, RankingDataset):
-                files: Any = [self.files]
-                opened: Source = DatasetSource(files, self.reading)
-            else:
-                file_format = format_of(self.files, self.options["format"])
-                opened = file_format.source(expand(self.files), self.reading)
-            with closing(opened):
-                self._read(opened, kept, threads, progress)
+            source: type[Source] = DatasetSource
+            if not isinstance(self.files, RankingDataset):
+                source = format_of(self.files, self.options["format"]).source
+            with closing(source(expand(self.files), self.reading)) as opened:
+                self._read(opened, kept, progress)
         except FileFormatError as error:
             self.broken.append(error)
         # Join the rows of all blocks, and look at them as a whole.
         columns = (np.concatenate(every) for every in zip(*kept, strict=True))
-        self.labels, self.lines, self.hashes, self.starts, self.line, self.ids = columns
+        self.labels, self.lines, self.hashes, self.starts, self.ids = columns
         self.rows_of_cells = np.arange(self.cells.shape[0])
         if self.grouped_by_file:
             self._take_sizes()
@@ -113,15 +107,13 @@ class Profile(Totals):
         if not (self.broken or self.counts[slots.BAD_ROWS] or self.reading.regroup):
             self._check_side_files()
 
-    def _read(
-        self, opened: Source, kept: list[tuple[Any, ...]], threads: int, progress: Progress
-    ) -> None:
+    def _read(self, opened: Source, kept: list[Any], progress: Progress) -> None:
         self.source = opened
         self.grouped_by_file = not opened.has_qid
         self.feature_names = dict(opened.numbered_names())
         first_rows = [self.cells]
         room = MOST_CELLS
-        for file, block in opened.blocks(CHUNK_BYTES, threads):
+        for file, block in opened.blocks(CHUNK_BYTES, resolve_threads(self.options["threads"])):
             runs, names = self.count(file, block)
             self._note_faults(block)
             if block.n_rows:
@@ -132,9 +124,9 @@ class Profile(Totals):
                 for number, text in names.items():
                     ids[number - self.n_queries] = hash(text)  # counts from the end
                 of_rows = labels, block.lines + self.n_lines, _hashes(ends, numbers, values)
-                kept.append((*of_rows, runs[:, slots.RUN_ROW], runs[:, slots.RUN_LINE], ids))
-                rows = int(np.searchsorted(ends, room, "right"))
-                used = int(ends[rows - 1]) if rows else 0
+                kept.append((*of_rows, runs[:, slots.RUN_ROW], ids))
+                rows = np.searchsorted(ends, room, "right")
+                used = ends[rows - 1] if rows else 0
                 csr = values[:used], numbers[:used], [0, *ends[:rows]]
                 first_rows.append(sparse.csr_matrix(csr, (rows, _WIDTH)))
                 room = room - used if rows == block.n_rows else -1
@@ -142,9 +134,8 @@ class Profile(Totals):
             if progress is not None:
                 progress(opened.done, opened.total)
         self.cells = sparse.vstack(first_rows, format="csr")
-        if isinstance(opened, TableSource) and opened.text:
+        if isinstance(opened, TableSource):
             self.text = opened.text
-            self.text_words = opened.text_words(self.n_rows)
 
     def _note_faults(self, block: Block) -> None:
         if block.unterminated:
@@ -152,7 +143,7 @@ class Profile(Totals):
         self.stand_in_rows += block.stand_in_rows
         for word, (line, column) in block.stand_ins.items():
             self.stand_ins.setdefault(word, (self.through(line), column))
-        before = int(self.counts[slots.BAD_ROWS] - block.counts[slots.BAD_ROWS])
+        before = self.counts[slots.BAD_ROWS] - block.counts[slots.BAD_ROWS]
         for fault in block.bad[
             : max(0, slots.BAD_KEPT - before)
         ]:  # independent of how the files are split into chunks
@@ -180,16 +171,15 @@ class Profile(Totals):
     def _take_sizes(self) -> None:
         """Take the queries from the side files with group sizes. Rows beyond the sizes form one
         query."""
-        spans = [
-            (rows, np.cumsum([0, *some_sizes(part.sizes_file)])) for part, rows, _ in self.spans()
-        ]
-        begins = [rows.start + ends[ends < len(rows)] for rows, ends in spans]
-        self.starts = np.unique(np.concatenate(begins)).astype(np.int64) if begins else self.starts
-        self.line = self.lines[self.starts]
-        self.ids = np.arange(self.starts.size)
-        for part, start in zip(self.parts, (rows.start for rows, _ in spans), strict=True):
-            part.queries = int(np.searchsorted(self.starts, start))
+        begins = [self.starts]
+        for part, rows, _ in self.spans():
+            ends = np.cumsum([0, *some_sizes(part.sizes_file)])
+            begins.append(part.rows + ends[ends < len(rows)])
+        self.starts = np.unique(np.concatenate(begins))
         self.n_queries = self.starts.size
+        self.ids = np.arange(self.n_queries)
+        for part in self.parts:
+            part.queries = int(np.searchsorted(self.starts, part.rows))
 
     def _regroup(self) -> None:
         """Bring the rows of each query together, as the reader does."""
@@ -199,12 +189,10 @@ class Profile(Totals):
         self.labels = self.labels[order]
         self.lines = self.lines[order]
         self.hashes = self.hashes[order]
-        self.rows_of_cells = np.flatnonzero(order < self.cells.shape[0])
-        self.cells = self.cells[order[self.rows_of_cells]]
+        self.rows_of_cells = np.argsort(order)[self.rows_of_cells]
         # Keep the first run of each query.
         kept = np.sort(first)
         self.starts = np.searchsorted(first_run_of_row[order], kept)
-        self.line = self.line[kept]
         self.ids = self.ids[kept]
         names = self.names
         self.names = {new: names[old] for new, old in enumerate(kept.tolist()) if old in names}
@@ -226,6 +214,7 @@ class Profile(Totals):
     # Results for the checks -----------------------------------------------------------------------
 
     sizes = property(lambda self: np.diff(self.starts, append=self.labels.size))
+    line = property(lambda self: self.lines[self.starts])
     query = property(lambda self: np.repeat(np.arange(self.starts.size), self.sizes))
 
     @property
@@ -251,11 +240,8 @@ class Profile(Totals):
     @property
     def examined(self) -> Int64Array:
         """Numbers of the features that are examined individually, whether they occur or not."""
-        return (
-            np.arange(self.base, min(self.top.top_id + 1, self.stored.size))
-            if self.n_rows
-            else self.ids[:0]
-        )
+        first = self.base if self.n_rows else 0
+        return np.arange(first, self.stored.size)
 
     @property
     def varying(self) -> BoolArray:
@@ -329,5 +315,5 @@ def look_at(
     profile = Profile(
         role, parse_gain(gain), files, options | {"format": format, "threads": threads}, reading
     )
-    profile.read(resolve_threads(threads), progress)
+    profile.read(progress)
     return profile

@@ -102,8 +102,6 @@ OF_LABELS = {
 }
 """Rules about labels, which training on clicks ignores."""
 
-MANY = 0.2  # share of the queries from which a note becomes a warning
-
 
 def find(
     check: str, position: tuple[str, int, int], count: int, message: str, **changes: Any
@@ -114,11 +112,6 @@ def find(
     return Finding(
         check, rule.severity, *position, count, message, rule.cost, rule.fix, rule.options
     )
-
-
-def weigh(count: int, total: int) -> Severity:
-    """Return a warning if many of the queries are affected, else a note."""
-    return WARNING if count > MANY * total else NOTE
 
 
 def percent(count: float, total: float) -> str:

@@ -20,7 +20,7 @@ from boostrank.files.source import expand
 from boostrank.files.tables import is_buffer
 from boostrank.fit.resolve import resolve
 from boostrank.fit.run import check
-from boostrank.options import GOOD, TrainOptions
+from boostrank.options import GOOD, TrainOptions, as_list
 
 MOST_CELLS = 2**24
 """Maximum data size (rows times features) for reading the data a second time to make the checks of
@@ -62,15 +62,12 @@ def doctor(
         >>> [finding.check for finding in boostrank.doctor(data, valid=data)]
         ['leaked-queries']
     """
-    sets = [("train", files)]
-    for role, more in (("valid", valid), ("test", test)):
-        sets += [(role, source) for source in (more if isinstance(more, list | tuple) else [more])]
-    profiles: list[Profile] = []
-    for role, source in sets:
-        like = profiles[0] if profiles else None
-        profiles.append(
-            look_at(source, role=role, like=like, gain=gain, threads=threads, **options)
-        )
+    options |= {"gain": gain, "threads": threads}
+    profiles = [look_at(files, **options)]
+    for role, sets in (("valid", valid), ("test", test)):
+        profiles += [
+            look_at(source, role=role, like=profiles[0], **options) for source in as_list(sets)
+        ]
     return with_refusal(examine(profiles), profiles)
 
 

@@ -33,7 +33,7 @@ import numpy as np
 from boostrank.core.errors import BoostrankError, TrainingError, warn_user
 from boostrank.core.files import path_of, remove_leftovers, write_atomically
 from boostrank.core.machine import return_memory
-from boostrank.core.types import Array, Int64Array
+from boostrank.core.types import Array
 from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import InParts

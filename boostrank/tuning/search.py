@@ -193,9 +193,9 @@ def tune(
         raise ParameterError(f"progress={progress!r} must be a function")
     rounds = as_whole(num_boost_round, "num_boost_round", 1)
     train_options = TrainOptions(params=by_name(params), rounds=rounds, **options)
-    data, valid = as_dataset(train_set, "train_set"), valid_set
-    if valid is not None:
-        valid = as_dataset(valid, "valid_set", data.feature_names)
+    data, valid = as_dataset(train_set, "train_set"), []
+    if valid_set is not None:
+        valid = [("valid_0", as_dataset(valid_set, "valid_set", data.feature_names))]
     search = _Search(train_options, data, valid, folds, dict(space or {}))
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     remembered = _open_study(optuna, study, search.identity())
@@ -216,11 +216,10 @@ def _open_study(optuna: Any, path: str | os.PathLike[str] | None, identity: dict
     """Create or load a study. Trials left running by a killed process are marked as failed."""
     storage = None
     if path is not None:
-        from optuna.storages import JournalStorage
-        from optuna.storages.journal import JournalFileBackend
-
+        storages = optuna.storages
         try:
-            storage = JournalStorage(JournalFileBackend(os.fspath(path)))
+            file = storages.journal.JournalFileBackend(os.fspath(path))
+            storage = storages.JournalStorage(file)
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(
                 f"{os.fspath(path)}: the file is not a study of Optuna: {error}"
@@ -253,8 +252,7 @@ def _finished(study: Any) -> list[Any]:
 
 def _leader_of(study: Any) -> Any:
     """Return the best trial that is better than the start, or None if there is none."""
-    finished = [trial for trial in study.get_trials(deepcopy=False) if trial.value is not None]
-    leaders = [trial for trial in finished if "per_query" in trial.user_attrs]
+    leaders = [trial for trial in _finished(study) if "per_query" in trial.user_attrs]
     return max(leaders, key=lambda trial: (trial.value, -trial.number), default=None)
 
 
@@ -265,13 +263,12 @@ class _Search:
         self,
         options: TrainOptions,
         train_set: RankingDataset,
-        valid_set: RankingDataset | None,
+        valid: Sequence[tuple[str, RankingDataset]],
         folds: int,
         space: dict[str, Dimension],
     ) -> None:
         if train_set.on_disk:
             raise DataError("rows on disk cannot be split into folds: read them into memory")
-        valid = [] if valid_set is None else [("valid_0", valid_set)]
         fixed = dict(options.params)
         self.patience = int(pop_param(fixed, STOPPING_NAMES, _PATIENCE) or _PATIENCE)
         self.objective = pop_param(fixed, OBJECTIVE_NAMES, default_objective(options.backend))
@@ -307,13 +304,11 @@ class _Search:
             self.folds = folds
         self._metrics, weights = [], []
         for fold in range(self.folds or 1):
-            labels, queries = self._held_out(fold).labels, self._held_out(fold).queries
-            threads = plan.settings.threads
-            bound = BoundMetrics([metric], labels, queries, plan.conventions, threads)
+            data, threads = self._held_out(fold), plan.settings.threads
+            bound = BoundMetrics([metric], data.labels, data.queries, plan.conventions, threads)
             self._metrics.append(bound)
-            weights.append(queries.each_weight)
+            weights.append(data.queries.each_weight)
         self._weights = np.concatenate(weights)
-        self._start, self._started_at, self._sd, self.start_rounds = np.zeros(0), math.nan, 0.0, 0
         self._failed = 0
 
     def identity(self) -> dict[str, Any]:
@@ -341,7 +336,7 @@ class _Search:
         chance.
         """
         if "start" not in study.user_attrs:
-            runs = [self._evaluate({}, self.seed, lucky=i) for i in range(_BASELINE_RUNS)]
+            runs = [self._evaluate({}, lucky=i) for i in range(_BASELINE_RUNS)]
             values, rounds = zip(*runs, strict=True)
             # Average over runs: the luck of a single run would bias every gain.
             measured = {
@@ -353,7 +348,7 @@ class _Search:
         start = study.user_attrs["start"]
         self._start = np.array(start["per_query"], np.float64)  # null is NaN
         self._started_at, self._sd = self._mean(self._start), float(np.std(start["values"], ddof=1))
-        self.start_rounds = int(start["rounds"])
+        self.start_rounds = start["rounds"]
 
     def run(self, trial: Any, study: Any) -> tuple[str, float | None]:
         """Run a trial, and return the name of its state and its value."""
@@ -364,7 +359,7 @@ class _Search:
             against = np.array(leader.user_attrs["per_query"], np.float64)
             best = leader.value
         try:
-            per_query, rounds = self._evaluate(suggested, self.seed, against)
+            per_query, rounds = self._evaluate(suggested, against)
         except Exception as error:  # incompatible values raise different exceptions in each engine
             self._failed += 1
             if self._failed >= _MOST_FAILURES or isinstance(error, MemoryError):
@@ -413,7 +408,6 @@ class _Search:
     def _evaluate(
         self,
         suggested: Mapping[str, Any],
-        seed: int,
         against: Float64Array | None = None,
         *,
         lucky: int = 0,
@@ -427,7 +421,7 @@ class _Search:
         params = {"objective": self.objective, "early_stopping_round": self.patience}
         params |= self.fixed | dict(suggested)
         # Train in every fold, until the trial is clearly worse.
-        training = replace(self.plan, params=params).make_training(seed + lucky)
+        training = replace(self.plan, params=params).make_training(self.seed + lucky)
         values: list[Float64Array] = []
         rounds = []
         for fold, metrics in enumerate(self._metrics):
@@ -435,7 +429,7 @@ class _Search:
             if self._folds is not None:
                 part = self._folds.training(training, fold, measures=True)
             if lucky:
-                data = part.train_set.shuffled(np.random.default_rng([seed, lucky]))
+                data = part.train_set.shuffled(np.random.default_rng([self.seed, lucky]))
                 part = replace(part, train_set=data)
             model = run(part)
             scores = model.predict(self._held_out(fold), threads=training.threads)
@@ -476,9 +470,9 @@ class _Search:
         return [
             Trial(
                 i,
-                dict(t.user_attrs["params"]),
-                value=math.nan if t.value is None else float(t.value),
-                rounds=int(t.user_attrs.get("rounds", 0)),
+                t.user_attrs["params"],
+                value=math.nan if t.value is None else t.value,
+                rounds=t.user_attrs.get("rounds", 0),
                 state=words.get(t.state.name, f"failed: {t.user_attrs.get('why', '')}"),
             )
             for i, t in enumerate(_finished(study))

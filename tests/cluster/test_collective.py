@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +28,8 @@ def run(*works: Callable[[Mesh], Any]) -> list[Any]:
 
     def one(rank: int) -> Any:
         try:
-            with meshes[rank].connect_all(rank, addresses) as mesh:
+            with contextlib.closing(meshes[rank]) as mesh:
+                mesh.connect_all(rank, addresses)
                 return works[rank](mesh)
         except Exception as error:
             return error

@@ -30,7 +30,7 @@ def test_weights_of_queries_in_one_shard_and_of_documents_in_another_are_refused
 
 def test_workers_get_about_as_many_bytes_each() -> None:
     sizes = {"a": 10, "b": 60, "c": 30, "d": 25}
-    assert assign_shards(list(sizes), {"w1": sizes, "w2": sizes}) == {
+    assert assign_shards(list(sizes), {"w1": sizes, "w2": sizes}, {}) == {
         "w1": ["b"],
         "w2": ["a", "c", "d"],
     }
@@ -39,12 +39,12 @@ def test_workers_get_about_as_many_bytes_each() -> None:
 def test_validation_shards_go_to_workers_with_little_to_train_on() -> None:
     sizes = {"train": 50, "valid": 20}
     workers = {"w1": sizes, "w2": sizes}
-    training = assign_shards(["train"], workers)
+    training = assign_shards(["train"], workers, {})
     assert assign_shards(["valid"], workers, training) == {"w1": [], "w2": ["valid"]}
 
 
 def test_a_shard_goes_where_it_can_be_read() -> None:
-    assert assign_shards(["a", "b"], {"w1": {"b": 5}, "w2": {"a": 500}}) == {
+    assert assign_shards(["a", "b"], {"w1": {"b": 5}, "w2": {"a": 500}}, {}) == {
         "w1": ["b"],
         "w2": ["a"],
     }
@@ -52,12 +52,12 @@ def test_a_shard_goes_where_it_can_be_read() -> None:
 
 def test_a_shard_that_no_worker_can_read_is_refused_by_name() -> None:
     with pytest.raises(InputError, match=r"^/data/b: no worker"):
-        assign_shards(["/data/a", "/data/b"], {"w1": {"/data/a": 1}, "w2": {}})
+        assign_shards(["/data/a", "/data/b"], {"w1": {"/data/a": 1}, "w2": {}}, {})
 
 
 def test_one_path_that_is_two_files_is_refused() -> None:
     with pytest.raises(InputError, match=r"part\.txt: 10 .*w1, 11 .*w2"):
-        assign_shards(["part.txt"], {"w1": {"part.txt": 10}, "w2": {"part.txt": 11}})
+        assign_shards(["part.txt"], {"w1": {"part.txt": 10}, "w2": {"part.txt": 11}}, {})
 
 
 def test_fault_91_a_query_in_two_shards_is_refused_with_both_files() -> None:

@@ -141,7 +141,8 @@ def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> No
 def test_a_trial_is_given_up_only_when_neither_queries_nor_seeds_explain_it(
     data: RankingDataset,
 ) -> None:
-    search = _Search(TrainOptions(params=FIXED), data, None, 2, {})
+    search = _Search(TrainOptions(params=FIXED), data, [], 2, {})
+    search._sd = 0.0
     rng = np.random.default_rng(0)
     against = rng.uniform(0.3, 0.9, len(data.queries))
     noisy = against[:30] + rng.normal(0.0, 0.1, 30)
