@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.files import path_of
-from boostrank.core.resampling import PAIRED_RESAMPLES, crossed_difference, paired_difference
+from boostrank.core.resampling import PAIRED_RESAMPLES
 from boostrank.core.text import NUMERIC, count_of
 from boostrank.core.types import Array, Float64Array, Int64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
@@ -354,19 +354,18 @@ class Comparison(Result):
             "regressions": f"Worst regressions: {self.first}",
         }
         # Render the blocks of the template.
-        drawn: list[Any] = []
-        variables = {"comparison": self, "data": data, "drawn": drawn, **_variables(self)}
+        charts: list[Any] = []
+        variables = {"comparison": self, "data": data, "drawn": charts, **_variables(self)}
 
         def render(name: str) -> Markup:
             return block("comparison.html", name, **variables)
 
-        sections = [PageSection(name, heading, render(name)) for name, heading in titles.items()]
-        page_variables = {
-            "drawn": drawn,
-            "heading": render("heading"),
-            "summary": render("summary"),
-        }
-        return page(f"{self.new} against {self.old}", sections, self.opening, **page_variables)
+        sections = [
+            PageSection(name, heading, render(name), drawn=charts)
+            for name, heading in titles.items()
+        ]
+        top = {name: render(name) for name in ("heading", "summary")}
+        return page(f"{self.new} against {self.old}", sections, self.opening, **top)
 
 
 @takes_dataset
@@ -708,7 +707,8 @@ def _measure_differences(
     in_segments: list[Difference] = []
     for name, sides in values.items():
         metric = next(metric for metric in bound.metrics if name in metric.names)
-        measure = partial(_difference, name, metric.higher_is_better, sides, context)
+        how = {"higher_is_better": metric.higher_is_better}
+        measure = partial(context.measure_difference, name, sides, **how)
         counted, rows = ~np.isnan(sides[0][:, 0]), []
         measured[name] = measure(counted)
         for cut in cuts:
@@ -723,49 +723,6 @@ def _measure_differences(
         adjusted_rows = zip(rows, adjusted.tolist(), strict=True)
         in_segments += [replace(row, p_holm=p) for row, p in adjusted_rows]
     return measured, in_segments
-
-
-def _difference(
-    metric: str,
-    higher_is_better: bool,
-    sides: Sequence[Float64Array],
-    context: Context,
-    inside: Array,
-    kind: str = "all",
-    segment: str = "all",
-) -> Difference:
-    """Return the difference over the included queries.
-
-    Args:
-        sides: values of the models of the old and of the new ranker, float64[Q, m].
-        inside: bool[Q], the included queries, of which there must be one.
-    """
-    w = context.data.queries.each_weight[inside]
-    before, after = sides[0][inside], sides[1][inside]
-    old, new = before.mean(axis=1), after.mean(axis=1)
-    matters, luck = (context.matters or {}).get(metric, math.nan), math.nan
-    if before.shape[1] == after.shape[1] == 1:
-        how = {"resamples": PAIRED_RESAMPLES, "seed": context.seed}
-        result = paired_difference(new, old, weights=w, **how)
-    else:
-        result, luck = crossed_difference(after, before, weights=w)
-        matters = math.nan  # the interval has the luck of training already
-    change = new - old if higher_is_better else old - new
-    better, worse = int(np.count_nonzero(change > TIE)), int(np.count_nonzero(change < -TIE))
-    return Difference(
-        kind=kind,
-        segment=segment,
-        metric=metric,
-        **vars(result),
-        old=float(np.average(old, weights=w)),
-        new=float(np.average(new, weights=w)),
-        better=better,
-        same=old.size - better - worse,
-        worse=worse,
-        matters=matters,
-        luck=luck,
-        higher_is_better=higher_is_better,
-    )
 
 
 def _test_condition(

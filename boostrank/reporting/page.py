@@ -70,7 +70,7 @@ class Report:
         if verdict is None:
             return None
         baseline, trees = verdict.first_baseline.name, [count_trees(self.ranker), self.trees]
-        return open_report(self.model, baseline, verdict.first_lead(), trees)
+        return open_report(self.model, baseline, verdict.lead, trees)
 
     def __repr__(self) -> str:
         about = f"Report of {self.model} on {self.data or 'the data'}: {', '.join(self.results)}"
@@ -100,8 +100,7 @@ class Report:
     @cached_property
     def charts(self) -> dict[str, Chart]:
         """The charts on the page by name."""
-        elements = [element for section in self.sections for element in section.drawn]
-        return {element.name: element for element in elements if isinstance(element, Chart)}
+        return {chart.name: chart for section in self.sections for chart in section.drawn}
 
     @cached_property
     def frames(self) -> dict[str, Any]:

@@ -136,27 +136,36 @@ def over_blocks(
     return run_parallel(run_block, rows.blocks(), threads)
 
 
-def metrics_of_block(
-    data: RankingDataset,
-    queries: slice,
-    documents: slice,
-    metric: Metric | str,
+def measure_blocks(
+    work: Callable[[slice, slice, BoundMetrics], None],
+    rows: DenseRows,
+    metric: Metric,
     conventions: Conventions,
-) -> BoundMetrics:
-    """Bind a metric to consecutive queries, to be evaluated on one thread."""
-    all_queries = data.queries
-    block_queries = QueryIndex(
-        all_queries.ptr[queries.start : queries.stop + 1] - documents.start,
-        all_queries.qid[queries],
-    )
-    return BoundMetrics(
-        [metric],
-        data.labels[documents],
-        queries=block_queries,
-        conventions=conventions,
-        threads=1,
-        partial=True,
-    )
+    threads: int,
+    progress: DocumentProgress | None = None,
+) -> None:
+    """Call `work(queries, documents, bound)` as `over_blocks` does, with the metric bound to the
+    queries, to be evaluated on one thread.
+
+    Raises:
+        DataError: the metric is undefined on the data.
+    """
+    data, all_queries = rows.data, rows.data.queries
+    BoundMetrics([metric], data.labels, queries=all_queries, conventions=conventions)
+
+    def measure_block(queries: slice, documents: slice) -> None:
+        ptr = all_queries.ptr[queries.start : queries.stop + 1] - documents.start
+        bound = BoundMetrics(
+            [metric],
+            data.labels[documents],
+            queries=QueryIndex(ptr, all_queries.qid[queries]),
+            conventions=conventions,
+            threads=1,
+            partial=True,
+        )
+        work(queries, documents, bound)
+
+    over_blocks(measure_block, rows, threads, progress)
 
 
 def within_queries(values: Float64Array, sizes: Int64Array) -> Float64Array:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -23,7 +24,8 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.core.files import read_text
 from boostrank.core.machine import resolve_threads
-from boostrank.core.types import Float64Array
+from boostrank.core.resampling import crossed_difference, paired_difference
+from boostrank.core.types import BoolArray, Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.fit.settings import headline
@@ -31,11 +33,10 @@ from boostrank.kernels.forest import Walker
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.records import NoiseRecord, load_record
 from boostrank.reporting.charts import theme, vega_script
-from boostrank.reporting.difference import Opening
+from boostrank.reporting.difference import Difference, Opening
 from boostrank.reporting.html import block
 from boostrank.reporting.scoring import Progress, over_blocks, silent, start_alone
-from boostrank.reporting.segments import NEGLIGIBLE
-from boostrank.reporting.table import Table
+from boostrank.reporting.segments import NEGLIGIBLE, TIE
 
 _GENERATOR, _HEAD = "boostrank", 2000
 # Runs before the first paint, so that rows hidden by the script never flash.
@@ -145,20 +146,56 @@ class Context:
             over_blocks(lambda _, documents: walker.scores(rows[documents]), rows, self.workers)
         )
 
-    def bound(
-        self, metrics: Any, conventions: Conventions | None = None, **options: Any
-    ) -> BoundMetrics:
+    def bound(self, metrics: Any, conventions: Conventions | None = None) -> BoundMetrics:
         """Bind metrics to the data, by default with the conventions in `conventions`."""
-        data = self.data
-        names = data.document_names
         return BoundMetrics(
             metrics,
-            data.labels,
-            queries=data.queries,
+            self.data.labels,
+            queries=self.data.queries,
             conventions=conventions or self.rules,
             threads=self.threads,
-            docnos=names,
-            **options,
+            docnos=self.data.document_names,
+        )
+
+    def measure_difference(
+        self,
+        metric: str,
+        sides: Sequence[Float64Array],
+        inside: BoolArray,
+        kind: str = "all",
+        segment: str = "all",
+        higher_is_better: bool = True,
+    ) -> Difference:
+        """Return the difference in a metric over the included queries.
+
+        Args:
+            sides: values of the models of the old and of the new ranker, float64[Q, m].
+            inside: bool[Q], the included queries, of which there must be one.
+        """
+        w = self.data.queries.each_weight[inside]
+        before, after = sides[0][inside], sides[1][inside]
+        old, new = before.mean(axis=1), after.mean(axis=1)
+        matters, luck = (self.matters or {}).get(metric, math.nan), math.nan
+        if before.shape[1] == after.shape[1] == 1:
+            result = paired_difference(new, old, weights=w, seed=self.seed)
+        else:
+            result, luck = crossed_difference(after, before, weights=w)
+            matters = math.nan  # the interval has the luck of training already
+        change = new - old if higher_is_better else old - new
+        better, worse = int((change > TIE).sum()), int((change < -TIE).sum())
+        return Difference(
+            kind=kind,
+            segment=segment,
+            metric=metric,
+            **vars(result),
+            old=float(np.average(old, weights=w)),
+            new=float(np.average(new, weights=w)),
+            better=better,
+            same=old.size - better - worse,
+            worse=worse,
+            matters=matters,
+            luck=luck,
+            higher_is_better=higher_is_better,
         )
 
     @property
@@ -180,7 +217,7 @@ class PageSection:
     Args:
         name: name that is unique on the page.
         brief: one or two sentences for the top of the page.
-        drawn: charts and tables in the section.
+        drawn: charts in the section.
     """
 
     name: str
@@ -222,12 +259,12 @@ class Section:
 
     def on_page(self, result: Any) -> PageSection:
         """Render a result as a page section."""
-        elements: list[Any] = []
+        charts: list[Any] = []
         variables = self.variables(result)
-        context = {"result": result, "variables": variables, **variables}
-        body = block(f"{self.name}.html", "body", drawn=elements, **context)
-        brief = block(f"{self.name}.html", "brief", drawn=elements, **context)
-        return PageSection(self.name, self.title, body, brief, drawn=elements)
+        context = {"result": result, "variables": variables, "drawn": charts, **variables}
+        body = block(f"{self.name}.html", "body", **context)
+        brief = block(f"{self.name}.html", "brief", **context)
+        return PageSection(self.name, self.title, body, brief, charts)
 
 
 def page(
@@ -240,15 +277,11 @@ def page(
         title: plain text, possibly untrusted.
         sections: sections in order. A page with several sections has a navigation.
         opening: the first line.
-        variables: `summary` (markup above the sections), `heading` (the title as markup) and
-            `drawn` (the summary's charts and tables).
+        variables: `summary` (markup above the sections) and `heading` (the title as markup).
     """
-    elements = [*variables.pop("drawn", ())]
-    for section in sections:
-        elements += section.drawn
     # Include the script of charts only where there are charts, and permit no other script.
     scripts, chart_themes = [_template("script.js")], None
-    if any(not isinstance(element, Table) for element in elements):
+    if any(section.drawn for section in sections):
         scripts.insert(0, vega_script())
         chart_themes = {"light": theme(), "dark": theme(dark=True)}
     digests = [hashlib.sha256(script.encode()).digest() for script in (_EARLY, *scripts)]

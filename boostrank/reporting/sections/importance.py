@@ -11,7 +11,7 @@ queries because the level of scores does not affect ranks.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +23,7 @@ import numpy as np
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.text import list_names
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
@@ -299,8 +299,8 @@ def measure_importance(
     rows = DenseRows(data.sample(n_documents, seed), trees.used, model.absent_is_missing)
     names = [data.feature_names[column] for column in trees.used]
 
-    def shuffle(units: Sequence[Unit], step: str) -> tuple[Losses, list[Effect]]:
-        losses = measure_losses(
+    def shuffle(units: Sequence[Unit], step: str) -> Losses:
+        return measure_losses(
             scorer,
             rows,
             units,
@@ -311,47 +311,53 @@ def measure_importance(
             threads=threads,
             progress=partial(context.progress, step),
         )
-        ends = zip(losses.loss.tolist(), losses.low.tolist(), losses.high.tolist(), strict=True)
-        return losses, [
-            Effect(unit.name, tuple(names[i] for i in unit.columns), *loss_and_ends)
-            for unit, loss_and_ends in zip(units, ends, strict=True)
+
+    def measure_effects(units: Sequence[Unit], step: str) -> list[Effect]:
+        if not units:
+            return []
+        measured = shuffle(units, step)
+        return [
+            Effect(unit.name, tuple(names[i] for i in unit.columns), *map(float, ends))
+            for unit, *ends in zip(units, measured.loss, measured.low, measured.high, strict=True)
         ]
 
     # Shuffle each feature, and each cluster of features that rank documents alike.
-    constant = set(rows.constant_within_queries(context.workers).tolist())
+    constant = rows.constant_within_queries(context.workers)
+    between = np.isin(np.arange(len(names)), constant)
+    streams = zip(names, trees.used.tolist(), between.tolist(), strict=True)
     features = [
-        Unit(name, (i,), stream=column, between=i in constant)
-        for i, (name, column) in enumerate(zip(names, trees.used.tolist(), strict=True))
+        Unit(name, (i,), stream, is_between) for i, (name, stream, is_between) in enumerate(streams)
     ]
-    losses, effects = shuffle(features, "shuffling")
-    clusters = _find_clusters(rows, constant, trees, seed)
-    cluster_effects: list[Effect] = []
-    if clusters:
-        units = [
-            Unit(f"cluster {i + 1}", positions, stream=n_features + i)
-            for i, positions in enumerate(clusters)
-        ]
-        _, shuffled = shuffle(units, "clusters")
-        cluster_effects = [
-            replace(effect, correlation=correlation)
-            for effect, correlation in zip(shuffled, clusters.values(), strict=True)
-        ]
+    losses = shuffle(features, "shuffling")
+    clusters = _find_clusters(rows, ~between, trees, seed)
+    units = [
+        Unit(f"cluster {i + 1}", positions, stream=n_features + i)
+        for i, positions in enumerate(clusters)
+    ]
+    cluster_effects = [
+        replace(effect, correlation=correlation)
+        for effect, correlation in zip(
+            measure_effects(units, "clusters"), clusters.values(), strict=True
+        )
+    ]
     # Decide the verdicts, and shuffle all removable features together.
-    needed = {
-        name for effect in cluster_effects if effect.high > negligible for name in effect.features
+    is_needed = np.zeros(len(names), bool)
+    for positions, effect in zip(clusters, cluster_effects, strict=True):
+        is_needed[list(positions)] = effect.high > negligible
+    p_values = np.full(len(names), np.nan)
+    p_values[~between] = holm(losses.p[~between])
+    is_sure, is_small = p_values < _ALPHA, losses.high <= negligible
+    conditions = {
+        "query-level": between,
+        "harmful": is_sure & (losses.loss < 0.0),
+        "redundant": is_small & is_needed,
+        "removable": is_small,
+        "useful": is_sure & (losses.loss > 0.0),
     }
-    within = [i for i, unit in enumerate(features) if not unit.between]
-    p_values = np.full(len(features), np.nan)
-    p_values[within] = holm(losses.p[within])
-    decided = [
-        _judge(unit, effect, p, is_needed=unit.name in needed, negligible=negligible)
-        for unit, effect, p in zip(features, effects, p_values.tolist(), strict=True)
-    ]
-    removable = tuple(i for i, verdict in enumerate(decided) if verdict == "removable")
-    removed = None
-    if removable:
-        together = Unit("removable", removable, stream=3 * n_features)
-        _, (removed,) = shuffle([together], "neutralising")
+    decided = np.select(list(conditions.values()), list(conditions), "unclear")
+    removable = tuple(np.flatnonzero(decided == "removable").tolist())
+    together = [Unit("removable", removable, stream=3 * n_features)] if removable else []
+    removed = measure_effects(together, "neutralising")
     # Unused features have no loss.
     loss, p_holm = np.zeros((3, n_features)), np.full(n_features, np.nan)
     verdicts = np.full(n_features, "unused", object)
@@ -380,7 +386,7 @@ def measure_importance(
         shap=shap,
         verdicts=tuple(verdicts.tolist()),
         clusters=tuple(cluster_effects),
-        removed=removed,
+        removed=next(iter(removed), None),
         negligible=negligible,
         redundant=_REDUNDANT,
         queries=int(included.sum()),
@@ -391,39 +397,22 @@ def measure_importance(
     )
 
 
-def _judge(unit: Unit, effect: Effect, p_holm: float, *, is_needed: bool, negligible: float) -> str:
-    """Return the verdict on a feature of the trees.
-
-    Args:
-        is_needed: whether the loss of the feature's cluster is not negligible.
-    """
-    if unit.between:
-        return "query-level"
-    is_sure = p_holm < _ALPHA
-    if effect.loss < 0.0 and is_sure:
-        return "harmful"
-    if effect.high <= negligible:
-        return "redundant" if is_needed else "removable"
-    return "useful" if effect.loss > 0.0 and is_sure else "unclear"
-
-
 def _find_clusters(
-    rows: DenseRows, constant: Collection[int], trees: Trees, seed: int
+    rows: DenseRows, varying: BoolArray, trees: Trees, seed: int
 ) -> dict[tuple[int, ...], float]:
-    """Find features that rank documents alike.
+    """Find features that rank documents alike, among those that vary within queries.
 
     Returns:
         The smallest absolute correlation of two features, by their positions among the used ones.
     """
-    varying = [position for position in range(rows.columns.size) if position not in constant]
-    varying.sort(key=lambda position: -trees.gain[rows.columns[position]])
-    varying = sorted(varying[:_CORRELATED_FEATURES])
+    by_gain = np.argsort(-trees.gain[rows.columns], kind="stable")
+    positions = np.sort(by_gain[varying[by_gain]][:_CORRELATED_FEATURES])
     sample = rows.data.queries.sample(_CORRELATED_DOCUMENTS, seed)
     queries, sampled_rows = rows.data.queries.take(sample)
-    values = replace(rows, columns=rows.columns[varying])[sampled_rows]
+    values = replace(rows, columns=rows.columns[positions])[sampled_rows]
     correlation = np.abs(rank_correlation(centred_ranks(values, queries.ptr)))
     return {
-        tuple(varying[i] for i in members): float(correlation[np.ix_(members, members)].min())
+        tuple(positions[members].tolist()): float(correlation[np.ix_(members, members)].min())
         for members in clusters_of(correlation, _REDUNDANT)
     }
 

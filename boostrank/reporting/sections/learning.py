@@ -26,7 +26,7 @@ from boostrank.kernels.forest import Forest, Walker
 from boostrank.metrics import BoundMetrics
 from boostrank.reporting.charts import Chart, alt, lines, whole_numbers
 from boostrank.reporting.result import Result
-from boostrank.reporting.scoring import metrics_of_block, over_blocks, start_alone, walker_of
+from boostrank.reporting.scoring import measure_blocks, start_alone, walker_of
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import means_over_queries
 from boostrank.reporting.table import Column, Data, Table, interval, pandas
@@ -171,9 +171,6 @@ def _measure_prefixes(
 
     XGBoost's scores lack base_score and are not rounded to float32.
     """
-    metric, conventions = context.main, context.rules.without_names
-    # Raises if the metric is undefined.
-    BoundMetrics([metric], data.labels, queries=data.queries, conventions=conventions)
     assert trees.forest is not None
     rounds = points(context.model.best_iteration)
     # Keep the trees of a round together.
@@ -187,8 +184,7 @@ def _measure_prefixes(
     walkers = [Walker(forest, trees.used) for forest in forests]
     per_query, final_scores = np.empty((len(data.queries), rounds.size)), np.empty(data.n_documents)
 
-    def measure_block(queries: slice, documents: slice) -> None:
-        bound = metrics_of_block(data, queries, documents, metric, conventions)
+    def measure_block(queries: slice, documents: slice, bound: BoundMetrics) -> None:
         values = rows[documents]
         scores = np.zeros(values.shape[0])
         for i, walker in enumerate(walkers):
@@ -196,7 +192,14 @@ def _measure_prefixes(
             per_query[queries, i] = bound.per_query(scores)[context.metric]
         final_scores[documents] = scores
 
-    over_blocks(measure_block, rows, context.workers, partial(context.progress, "first trees"))
+    measure_blocks(
+        measure_block,
+        rows,
+        context.main,
+        context.rules.without_names,
+        context.workers,
+        partial(context.progress, "first trees"),
+    )
     return per_query, final_scores
 
 
