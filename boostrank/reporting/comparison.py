@@ -24,7 +24,7 @@ from boostrank.core.types import Array, Float64Array, Int64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.files.join import MACHINE
 from boostrank.files.judgements import Values, values_by_query
-from boostrank.metrics import BoundMetrics, Conventions, Metric, MetricResult
+from boostrank.metrics import Conventions, Metric, MetricResult
 from boostrank.metrics.measure import Metrics
 from boostrank.model.ranking_model import RankingModel
 from boostrank.model.trec import bind_run, data_of_runs, describe_left_out
@@ -50,7 +50,7 @@ from boostrank.reporting.rank_changes import (
 )
 from boostrank.reporting.result import Result, plain
 from boostrank.reporting.section import Context, PageSection, page
-from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
+from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, holm
 from boostrank.reporting.table import (
     Cell,
     Column,
@@ -98,11 +98,6 @@ class Regression:
     segments: Mapping[str, str]
     moves: tuple[RankChange, ...]
     swap: Inversion | None
-
-    @property
-    def difference(self) -> float:
-        """New minus old."""
-        return self.new - self.old
 
 
 @dataclass(frozen=True)
@@ -312,9 +307,10 @@ class Comparison(Result):
             loss,
             *map(Column, self.of_segment),
         ]
-        keys = ("qid", "old", "new", "difference")
         rows = [
-            {**{key: getattr(row, key) for key in keys}, **row.segments} for row in self.regressions
+            {"qid": row.qid, "old": row.old, "new": row.new, "difference": row.new - row.old}
+            | {**row.segments}
+            for row in self.regressions
         ]
         return table_of_rows("worst", rows, columns)
 
@@ -469,7 +465,7 @@ def compare(
     if top < 1:
         raise ParameterError(f"top must be at least 1, but got {top}")
     check_in_step(old=old, new=new)
-    rankers = {"old": _trainings(old, "old", context), "new": _trainings(new, "new", context)}
+    rankers = [_trainings(old, "old", context), _trainings(new, "new", context)]
     # Measure the requested metrics and those of the conditions by the machine's grades, if there
     # are any, and go on with the queries of people.
     extra = dict.fromkeys(c.metric for c in conditions if c.metric not in names)
@@ -478,45 +474,42 @@ def compare(
     if machine is not None:
         judged = JudgedQueries.split(machine, data)
         of_machine = replace(context, data=judged.machine)
-        rankers_of_machine = _restrict(rankers, data, judged.chosen)
         try:
-            by_machine = _values(of_machine, of_machine.bound(everything), rankers_of_machine)
+            rankers_of_machine = _restrict(rankers, data, judged.chosen)
+            by_machine = _values(of_machine, everything, rankers_of_machine)
         except DataError as error:
             raise DataError(f"by the machine's grades: {error}") from None
         rankers = _restrict(rankers, data, judged.chosen[judged.at])
         context = replace(context, data=judged.people)
-    data, bound = context.data, context.bound(everything)
-    values = _values(context, bound, rankers)
+    data, values = context.data, _values(context, everything, rankers)
     # Compare all queries, and the queries of each segment.
-    cuts = segmentations(context.segments, data.labels, data.queries)
-    measured, in_segments = _measure_differences(bound, values, context, cuts)
+    measured, in_segments = _measure_differences(context, everything, values)
     judges = [] if judged is None else _by_judges(judged, values, by_machine, measured)
     both = {row.metric: _by_both(measured[row.metric], row) for row in judges[2::3]}
     # Find what changed in the lists, by the first model of each ranker.
-    first, second = rankers["old"][0], rankers["new"][0]
+    first, second = [trainings[0] for trainings in rankers]
     ranks = ranks_of(first, data.queries), ranks_of(second, data.queries)
-    of_segment = {cut.kind: cut.name_of_query for cut in cuts}
     per_query = {name: _means(sides) for name, sides in values.items()}
-    lost = _regressions(bound, per_query[bound.names[0]], data, ranks, of_segment, top, worst)
+    lost = _regressions(context, everything[0], next(iter(per_query.values())), ranks, top, worst)
     notes = [*_untested(conditions, in_segments), *(judged.notes if judged else ())]
-    if any(len(side) > 1 for side in rankers.values()):
+    if any(len(trainings) > 1 for trainings in rankers):
         notes.insert(0, "changes of ranks are those of the first model of each ranker")
     return Comparison(
-        old=_called(rankers["old"]),
-        new=_called(rankers["new"]),
+        old=_called(rankers[0]),
+        new=_called(rankers[1]),
         metrics=measured,
         segments=tuple(in_segments),
         churn=churn(*ranks, data.queries, top),
         regressions=lost,
         outcomes=tuple(_test_condition(each, measured | both, in_segments) for each in conditions),
-        conventions=bound.conventions,
+        conventions=context.rules,
         qids=data.queries.qid,
         per_query=per_query,
-        of_segment=of_segment,
+        of_segment=context.of_segment,
         models={name: _means_of_models(sides, data) for name, sides in values.items()},
         notes=tuple(notes),
         judges=tuple(judges),
-        meanings=tuple({metric.meaning: None for metric in bound.metrics if metric.meaning}),
+        meanings=tuple({metric.meaning: None for metric in everything if metric.meaning}),
         trees=(second.trees, first.trees),
     )
 
@@ -579,31 +572,32 @@ def _parse_conditions(
 
 
 def _restrict(
-    rankers: Mapping[str, Sequence[Ranker]], data: RankingDataset, queries: Int64Array
-) -> dict[str, list[Ranker]]:
+    rankers: Sequence[Sequence[Ranker]], data: RankingDataset, queries: Int64Array
+) -> list[list[Ranker]]:
     rows = data.queries.take(queries)[1]
-    return {
-        side: [replace(ranker, scores=ranker.scores[rows]) for ranker in of_side]
-        for side, of_side in rankers.items()
-    }
+    return [
+        [replace(ranker, scores=ranker.scores[rows]) for ranker in trainings]
+        for trainings in rankers
+    ]
 
 
 def _values(
-    context: Context, bound: BoundMetrics, rankers: Mapping[str, Sequence[Ranker]]
+    context: Context, metrics: Sequence[Metric], rankers: Sequence[Sequence[Ranker]]
 ) -> dict[str, list[Float64Array]]:
     """Return the values of each query by metric, for the trainings of the old and of the new
     ranker, float64[Q, m], NaN in queries that do not count for all of them.
     """
+    bound = context.bound(metrics)
 
     def measure(training: Ranker) -> dict[str, Float64Array]:
         if not training.is_run:
             return bound.per_query(training.scores)
         listed, scores = bind_run(
-            bound.metrics, context.data, training.scores, context.rules, context.threads
+            metrics, context.data, training.scores, context.rules, context.threads
         )
         return listed.per_query(scores)
 
-    of_models = [list(map(measure, trainings)) for trainings in rankers.values()]
+    of_models = [list(map(measure, trainings)) for trainings in rankers]
     values = {}
     for name in bound.names:
         sides = [np.column_stack([each[name] for each in side]) for side in of_models]
@@ -652,18 +646,17 @@ def _by_both(difference: Difference, both: JudgedDifference) -> Difference:
 
 
 def _regressions(
-    bound: BoundMetrics,
+    context: Context,
+    metric: Metric,
     values: Float64Array,
-    data: RankingDataset,
     ranks: tuple[Float64Array, Float64Array],
-    of_segment: Mapping[str, Array],
     top: int,
     worst: int,
 ) -> tuple[Regression, ...]:
     """Return the queries that lost most of the first metric, with their costliest inversions."""
-    metric, grades = bound.metrics[0], data.labels
+    data, grades = context.data, context.data.labels
     if not metric.function:
-        grades = metric.spec.grades(grades, bound.conventions)
+        grades = metric.spec.grades(grades, context.rules)
     change = np.nan_to_num(values[:, 1] - values[:, 0], nan=0.0)
     change = change if metric.higher_is_better else -change
     regressions = []
@@ -671,7 +664,7 @@ def _regressions(
         if change[q] >= -TIE:
             break
         moves = rank_changes_in(q, *ranks, data, top)
-        segments = {kind: str(segment[q]) for kind, segment in of_segment.items()}
+        segments = {kind: str(segment[q]) for kind, segment in context.of_segment.items()}
         swap, (old, new) = costliest_inversion(moves, grades), values[q].tolist()
         qid = data.queries.describe_query(q)
         regressions.append(Regression(qid, old, new, segments, moves, swap))
@@ -695,10 +688,7 @@ def _called(trainings: Sequence[Ranker]) -> str:
 
 
 def _measure_differences(
-    bound: BoundMetrics,
-    values: Mapping[str, Sequence[Float64Array]],
-    context: Context,
-    cuts: Sequence[Segmentation],
+    context: Context, metrics: Sequence[Metric], values: Mapping[str, Sequence[Float64Array]]
 ) -> tuple[dict[str, Difference], list[Difference]]:
     """Return the differences over all queries by metric, and those in all segments with an included
     query.
@@ -706,12 +696,12 @@ def _measure_differences(
     measured: dict[str, Difference] = {}
     in_segments: list[Difference] = []
     for name, sides in values.items():
-        metric = next(metric for metric in bound.metrics if name in metric.names)
+        metric = next(metric for metric in metrics if name in metric.names)
         how = {"higher_is_better": metric.higher_is_better}
         measure = partial(context.measure_difference, name, sides, **how)
         counted, rows = ~np.isnan(sides[0][:, 0]), []
         measured[name] = measure(counted)
-        for cut in cuts:
+        for cut in context.cuts:
             for segment, inside in cut.split(counted):
                 row = measure(inside, cut.kind, segment)
                 if row.queries < FEWEST_FOR_INTERVAL:
@@ -728,7 +718,7 @@ def _measure_differences(
 def _test_condition(
     condition: Condition, metrics: Mapping[str, Difference], segments: Sequence[Difference]
 ) -> ConditionOutcome:
-    whole = metrics[condition.metric]
+    whole, name = metrics[condition.metric], condition.end or "mean"
     measured = [whole]
     if condition.anywhere:
         measured = [segment for segment in segments if segment.metric == condition.metric]
@@ -741,17 +731,13 @@ def _test_condition(
             cause = f"{PAIRED_RESAMPLES:,} random flips of signs give p of at least {by_flips:.2g};"
         if condition.alpha <= max(by_queries, by_flips):
             raise DataError(f"'{condition}' can never hold: {cause} use a larger p")
-    name = condition.end or "mean"
-    if condition.anywhere:
-        rows = [row for row in measured if condition.holds(getattr(row, name), row.p_holm)]
-        where = tuple(f"{row.kind} {row.segment}" for row in rows)
-        return ConditionOutcome(condition, bool(where), where)
-    value = getattr(whole, name)
-    if math.isnan(value):
+    if not condition.anywhere and math.isnan(getattr(whole, name)):
         raise DataError(
             f"one query has no interval, so '{condition}' cannot be tested: use more queries"
         )
-    return ConditionOutcome(condition, condition.holds(value, whole.p))
+    rows = [row for row in measured if condition.holds(getattr(row, name), row.p_adjusted)]
+    where = tuple(f"{row.kind} {row.segment}" for row in rows if condition.anywhere)
+    return ConditionOutcome(condition, bool(rows), where)
 
 
 def _untested(conditions: Sequence[Condition], segments: Sequence[Difference]) -> list[str]:

@@ -72,11 +72,16 @@ class Difference:
         return abs(self.mean) < self.matters
 
     @property
+    def p_adjusted(self) -> float:
+        """`p_holm`, or `p` over all queries."""
+        return float(np.fmax(self.p, self.p_holm))
+
+    @property
     def look(self) -> str:
         """The word "better" or "worse" if the difference exceeds chance and training noise,
         otherwise "".
         """
-        if np.fmax(self.p, self.p_holm) >= _ALPHA or not self.mean or self.by_luck:
+        if self.p_adjusted >= _ALPHA or not self.mean or self.by_luck:
             return ""
         return "better" if (self.mean > 0.0) == self.higher_is_better else "worse"
 

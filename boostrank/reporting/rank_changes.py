@@ -119,22 +119,15 @@ def ranks_of(ranker: Ranker, queries: QueryIndex) -> Float64Array:
 
 def churn(old_ranks: Float64Array, new_ranks: Float64Array, queries: QueryIndex, k: int) -> Churn:
     """Compare the top k of two rankings, given the results of `ranks_of`."""
-    owner, is_longer = queries.of_rows(), queries.sizes > k
+    owner = queries.of_rows()
 
-    def count_entered(depth: int) -> Float64Array:
+    def share_entered(depth: int) -> float:
         entered = owner[(new_ranks <= depth) & (old_ranks > depth)]
-        return np.bincount(entered, minlength=len(queries)) / depth
+        shares = np.bincount(entered, minlength=len(queries)) / depth
+        shares = shares[queries.sizes > depth]
+        return float(shares.mean()) if shares.size else math.nan
 
-    def average(values: Float64Array) -> float:
-        return float(values.mean()) if values.size else math.nan
-
-    entered = count_entered(k)
-    return Churn(
-        k=k,
-        changed=average(entered[is_longer]),
-        queries=int(is_longer.sum()),
-        first=average(count_entered(1)[queries.sizes > 1]),
-    )
+    return Churn(k, share_entered(k), int((queries.sizes > k).sum()), share_entered(1))
 
 
 def rank_changes_in(

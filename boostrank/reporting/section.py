@@ -25,7 +25,7 @@ from boostrank.core.errors import InputError, ParameterError
 from boostrank.core.files import read_text
 from boostrank.core.machine import resolve_threads
 from boostrank.core.resampling import crossed_difference, paired_difference
-from boostrank.core.types import BoolArray, Float64Array
+from boostrank.core.types import Array, BoolArray, Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.fit.settings import headline
@@ -36,7 +36,7 @@ from boostrank.reporting.charts import theme, vega_script
 from boostrank.reporting.difference import Difference, Opening
 from boostrank.reporting.html import block
 from boostrank.reporting.scoring import Progress, over_blocks, silent, start_alone
-from boostrank.reporting.segments import NEGLIGIBLE, TIE
+from boostrank.reporting.segments import NEGLIGIBLE, TIE, Segmentation, segmentations
 
 _GENERATOR, _HEAD = "boostrank", 2000
 # Runs before the first paint, so that rows hidden by the script never flash.
@@ -145,6 +145,16 @@ class Context:
         return np.concatenate(
             over_blocks(lambda _, documents: walker.scores(rows[documents]), rows, self.workers)
         )
+
+    @cached_property
+    def cuts(self) -> tuple[Segmentation, ...]:
+        """The segmentations of the queries: by `segments`, by list length and by best label."""
+        return segmentations(self.segments, self.data.labels, self.data.queries)
+
+    @cached_property
+    def of_segment(self) -> dict[str, Array]:
+        """Each query's segment by kind, [Q]."""
+        return {cut.kind: cut.name_of_query for cut in self.cuts}
 
     def bound(self, metrics: Any, conventions: Conventions | None = None) -> BoundMetrics:
         """Bind metrics to the data, by default with the conventions in `conventions`."""
