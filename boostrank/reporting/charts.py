@@ -39,9 +39,13 @@ distinguish.
 
 CATEGORY = ["#3b7fc4", "#d95f02", "#1b9e77", "#a873c9", "#b38b14", "#d4587d", "#459bab", "#8b929a"]
 
-# Colours of text, titles, lines and background, as in style.css.
-_LIGHT = ("#1c2024", "#60666d", "#d9dde1", "#ffffff")
-_DARK = ("#e6e8ea", "#9ba1a8", "#363b41", "#15181b")
+# Colours in the light and the dark theme, as in style.css.
+_THEMES = {
+    "text": ("#1c2024", "#e6e8ea"),
+    "faint": ("#60666d", "#9ba1a8"),
+    "line": ("#d9dde1", "#363b41"),
+    "back": ("#ffffff", "#15181b"),
+}
 
 # vl-convert's V8 reserves 64 GB of address space. It aborts the process under an address limit
 # (`ulimit -v`), and in a process forked after drawing. So it runs in a separate process.
@@ -66,7 +70,6 @@ def need_report_extra() -> None:
     vega_lite_version()
 
 
-@cache
 def vega_lite_version() -> str:
     """Return the Vega-Lite version that Altair writes."""
     version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
@@ -122,8 +125,7 @@ def _bundle(arguments: Mapping[str, str]) -> str:
 
 def theme(*, dark: bool = False) -> dict[str, Any]:
     """Return the shared Vega-Lite `config`."""
-    colour_names, page_colours = ("text", "faint", "line", "back"), _DARK if dark else _LIGHT
-    colours = COLOURS | dict(zip(colour_names, page_colours, strict=True))
+    colours = COLOURS | {name: both[dark] for name, both in _THEMES.items()}
     template = files("boostrank.reporting").joinpath("templates", "theme.json").read_text("utf-8")
     return {**json.loads(Template(template).substitute(colours)), "range": {"category": CATEGORY}}
 

@@ -51,14 +51,7 @@ from boostrank.reporting.rank_changes import (
 from boostrank.reporting.result import Result, plain
 from boostrank.reporting.section import Context, PageSection, page
 from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, holm
-from boostrank.reporting.table import (
-    Cell,
-    Column,
-    Table,
-    interval,
-    table_of_objects,
-    table_of_rows,
-)
+from boostrank.reporting.table import Cell, Column, Table, interval, table_of_rows
 
 _BINS = 40
 GRAMMAR = (
@@ -281,18 +274,18 @@ class Comparison(Result):
         columns = (
             *("metric", "kind", "segment", "queries #", "old .4f", "new .4f"),
             Column("mean", "difference", "+.4f", about, ends=ends, drawn=True),
-            Column("better", format="", help="queries that gained"),
-            Column("same", format="", help="queries that stayed"),
-            Column("worse", format="", help="queries that lost"),
-            Column("p", format=".4f", help="two-sided p-value"),
-            Column("p_holm", "p (Holm)", ".4f", "p-value adjusted for all segments"),
+            "better # | queries that gained",
+            "same # | queries that stayed",
+            "worse # | queries that lost",
+            "p .4f | two-sided p-value",
+            "p_holm .4f p (Holm) | p-value adjusted for all segments",
         )
         means = [Cell(row.mean, look=row.look) for row in differences]
         queries: dict[str, Any] = {"qid": self.qids}
         for name, values in self.per_query.items():
             queries |= {f"{name} old": values[:, 0], f"{name} new": values[:, 1]}
         return (
-            replace(table_of_objects("differences", differences, columns), cells={"mean": means}),
+            table_of_rows("differences", differences, columns, mean=means),
             Table("queries", queries | {**self.of_segment}),
             *([judges_table(self.judges)] if self.judges else []),
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -86,8 +87,7 @@ class Difference:
         return "better" if (self.mean > 0.0) == self.higher_is_better else "worse"
 
 
-@dataclass(frozen=True)
-class Opening:
+class Opening(NamedTuple):
     """The first line of a report.
 
     Args:

@@ -6,7 +6,7 @@ The engine's TreeSHAP (Lundberg et al. 2020) attributes the score difference to 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
@@ -21,7 +21,7 @@ from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.reporting.documents import find_document, find_query, shown_name
 from boostrank.reporting.result import Result
-from boostrank.reporting.table import Cell, Column, Table, fixed, table_of_objects
+from boostrank.reporting.table import Cell, Table, fixed, table_of_rows
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ class Why(Result):
             "feature",
             "a # A",
             "b # B",
-            Column("a_part", "part of A", signed, "TreeSHAP contribution to A's score"),
-            Column("b_part", "part of B", signed, "TreeSHAP contribution to B's score"),
-            Column("part", "A - B", signed, "The parts add up to the difference of the scores."),
+            f"a_part {signed} part of A | TreeSHAP contribution to A's score",
+            f"b_part {signed} part of B | TreeSHAP contribution to B's score",
+            f"part {signed} A - B | The parts add up to the difference of the scores.",
         )
         cells = {
             document: [
@@ -114,10 +114,9 @@ class Why(Result):
             for document in ("a", "b")
         }
         pair_columns = ("document", "name", "rank #", "score .6g", "label g")
-        pair = table_of_objects("pair", (self.a, self.b), pair_columns)
         return (
             Table("features", data | {"part": self.parts}, columns, cells),
-            replace(pair, cells={"document": ["A", "B"]}),
+            table_of_rows("pair", (self.a, self.b), pair_columns, document=["A", "B"]),
         )
 
     def to_dict(self) -> dict[str, Any]:

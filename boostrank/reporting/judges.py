@@ -224,7 +224,7 @@ def fit_gains(
     machine: Float64Array,
     gains: Float64Array,
     weights: Float64Array,
-    segments: Array | None = None,
+    segments: Any = (),
 ) -> GainMap:
     """Return the map of documents that both judged, and those of segments; see `learn_gains`."""
     from scipy.optimize import isotonic_regression
@@ -239,7 +239,7 @@ def fit_gains(
         return GainMap(grades, rising, np.bincount(position, minlength=grades.size))
 
     gain_map, prior = fit(slice(None), 0.0, 0.0), _PRIOR * float(weights.mean())
-    names = [] if segments is None else sorted(set(segments.tolist()) - {""})
+    names = sorted({*segments} - {""})
     return replace(
         gain_map,
         of_segment={name: fit(segments == name, prior, gain_map.gains) for name in names},
@@ -263,10 +263,9 @@ def agreement(
             segment of each document. The segment is "" if there are none.
     """
     products = [people**0, people, machine, people**2, machine**2, people * machine]
-    in_segment = {"all": segments == segments}
-    in_segment |= {name: segments == name for name in sorted(set(segments.tolist()) - {""})}
+    in_segment = {name: segments == name for name in sorted({*segments} - {""})}
     table_rows = []
-    for name, rows in in_segment.items():
+    for name, rows in {"all": segments == segments, **in_segment}.items():
         # Sum within queries, which are resampled.
         query_numbers, owner = np.unique(query[rows], return_inverse=True)
         columns = [np.bincount(owner, (weights * product)[rows]) for product in products]

@@ -8,7 +8,7 @@ feature. Features that are constant within queries are exchanged between queries
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtr
@@ -29,8 +29,7 @@ from boostrank.reporting.scoring import (
 )
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """Features that are shuffled together.
 
     Args:
@@ -45,8 +44,7 @@ class Unit:
     between: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Losses:
+class Losses(NamedTuple):
     """The loss in the metric for each unit.
 
     Args:

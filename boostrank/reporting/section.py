@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ from boostrank.records import NoiseRecord, load_record
 from boostrank.reporting.charts import theme, vega_script
 from boostrank.reporting.difference import Difference, Opening
 from boostrank.reporting.html import block
-from boostrank.reporting.scoring import Progress, over_blocks, silent, start_alone
+from boostrank.reporting.scoring import over_blocks, silent, start_alone
 from boostrank.reporting.segments import NEGLIGIBLE, TIE, Segmentation, segmentations
 
 _GENERATOR, _HEAD = "boostrank", 2000
@@ -85,12 +85,12 @@ class Context:
     propensities: Propensities | None = None
     seed: int = 0
     threads: int | None = None
-    progress: Progress = silent
+    progress: Any = silent
     results: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.workers = resolve_threads(self.threads)
-        self.progress = cast("Progress | None", self.progress) or silent
+        self.progress = self.progress or silent
         self.metrics = Metric.all_of(self.metrics)
         self.conventions = Conventions.of(self.conventions)
         headline_metric: str | None = headline(
@@ -220,8 +220,7 @@ def read_matters(path: str) -> dict[str, float]:
     return {name: metric.matters for name, metric in record.metrics.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class PageSection:
+class PageSection(NamedTuple):
     """A section on a page.
 
     Args:

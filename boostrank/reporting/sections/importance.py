@@ -45,7 +45,7 @@ from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import Engine, walker_of, within_queries
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import NEGLIGIBLE, holm
-from boostrank.reporting.table import Cell, Column, Table, table_of_objects
+from boostrank.reporting.table import Cell, Column, Table, table_of_rows
 
 VERDICTS = {
     "useful": "significant loss when shuffled, adjusted for all features (Holm)",
@@ -193,15 +193,14 @@ class Importance(Result):
             "gain": data["gain"] / (data["gain"].sum() or 1.0),
         }
         help = f"loss of {self.metric} when the feature is shuffled"
-        shap_help = "mean absolute contribution to the score, centred within the query"
         columns = (
             "feature",
-            Column("verdict", help="Explained below the table."),
+            "verdict | Explained below the table.",
             Column("loss", "", "+.4f", help, ends=("loss_low", "loss_high"), drawn=True),
-            Column("p_holm", "p (Holm)", ".4f", "p-value of the loss, adjusted for all features"),
-            Column("gain", format=".1%", help="share of the gain of all splits"),
-            Column("splits", format="", help="number of splits"),
-            Column("shap", "SHAP", ".3f", shap_help),
+            "p_holm .4f p (Holm) | p-value of the loss, adjusted for all features",
+            "gain .1% | share of the gain of all splits",
+            "splits # | number of splits",
+            "shap .3f SHAP | mean absolute contribution to the score, centred within the query",
         )
         return (
             Table("importance", data, columns, cells),
@@ -218,13 +217,12 @@ def _cluster_table(effects: Sequence[Effect]) -> Table:
     columns = (
         "name",
         Column("features", look="names"),
-        Column("correlation", format=".2f", help="smallest absolute rank correlation of a pair"),
+        "correlation .2f | smallest absolute rank correlation of a pair",
         Column("loss", format="+.4f", help="when they are shuffled together", ends=("low", "high")),
     )
     features = [Cell(", ".join(effect.features), list_names(effect.features)) for effect in effects]
     losses = [Cell(effect.loss, look=look_of(effect.low, effect.high)) for effect in effects]
-    cells = {"features": features, "loss": losses}
-    return replace(table_of_objects("clusters", effects, columns), cells=cells)
+    return table_of_rows("clusters", effects, columns, features=features, loss=losses)
 
 
 @takes_dataset

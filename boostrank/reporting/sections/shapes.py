@@ -23,7 +23,7 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.kernels.forest import Walker
 from boostrank.reporting.charts import Chart, alt, lines, row_chart
-from boostrank.reporting.result import Result, concatenate
+from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import (
     DocumentProgress,
     changed_scores,
@@ -31,7 +31,7 @@ from boostrank.reporting.scoring import (
     walker_of,
 )
 from boostrank.reporting.section import Context, Section
-from boostrank.reporting.table import Column, Data, Table, pandas, table_of_objects
+from boostrank.reporting.table import Data, Table, pandas
 
 # Limit on documents times trees, about ten seconds on two cores.
 _WALKS = 30_000_000
@@ -98,18 +98,18 @@ class AleCurve:
         return "falls" if self.rising < 0.1 else "rises and falls"
 
     @property
-    def _has_ends(self) -> bool:
-        return self.categories is None and self.edges.size > 0
-
-    @property
     def lowest(self) -> float | None:
         """The feature's lowest value, or None without values or for categories."""
-        return float(self.edges[0]) if self._has_ends else None
+        return self._edge(0)
 
     @property
     def highest(self) -> float | None:
         """The feature's highest value, or None without values or for categories."""
-        return float(self.edges[-1]) if self._has_ends else None
+        return self._edge(-1)
+
+    def _edge(self, position: int) -> float | None:
+        has_ends = self.categories is None and self.edges.size > 0
+        return float(self.edges[position]) if has_ends else None
 
     @property
     def documents(self) -> int:
@@ -164,18 +164,21 @@ class Shapes(Result):
         """Return the curves and the features."""
         columns = (
             "feature",
-            Column("direction", help="of at least 90% of the curve's movement"),
-            Column("swing", format=".4f", help="range of the curve, in score units"),
+            "direction | of at least 90% of the curve's movement",
+            "swing .4f | range of the curve, in score units",
             "lowest .5g from",
             "highest .5g to",
-            Column("share_missing", "missing", ".1%", "share of documents without a value"),
+            "share_missing .1% missing | share of documents without a value",
         )
-        keys = ("feature", "direction", "swing", "rising", "lowest", "highest")
-        more_keys = ("documents", "missing", "share_missing", "query_level")
-        return (
-            Table("curves", concatenate([curve.list_points() for curve in self.curves])),
-            table_of_objects("features", self.curves, columns, *keys, *more_keys),
-        )
+        keys = "feature direction swing rising lowest highest documents missing share_missing"
+        features = {
+            key: [getattr(curve, key) for curve in self.curves]
+            for key in (*keys.split(), "query_level")
+        }
+        points = [curve.list_points() for curve in self.curves]
+        names = points[0] if points else ()
+        curves = {name: np.concatenate([part[name] for part in points]) for name in names}
+        return Table("curves", curves), Table("features", features, columns)
 
 
 def shapes(

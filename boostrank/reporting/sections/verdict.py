@@ -27,7 +27,7 @@ from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import TIE, means_over_queries
-from boostrank.reporting.table import Column, Table, table_of_objects
+from boostrank.reporting.table import Column, Table, table_of_rows
 
 MODEL, SINGLE = "the model", "the best single feature"
 RANDOM, FILE_ORDER = "random order", "the order of the file"
@@ -102,10 +102,11 @@ class Verdict(Result):
 
     def tables(self) -> tuple[Table, ...]:
         """Return the standings of all rankings in all metrics."""
-        standings = [
-            standing for ranking in self.rankings for standing in ranking.standings.values()
+        rows = [
+            {"ranking": ranking.name, **vars(standing)}
+            for ranking in self.rankings
+            for standing in ranking.standings.values()
         ]
-        names = [ranking.name for ranking in self.rankings for _ in ranking.standings]
         columns = (
             "ranking",
             "metric",
@@ -114,8 +115,7 @@ class Verdict(Result):
             "better #",
             "worse #",
         )
-        table = table_of_objects("verdict", standings, columns)
-        return (replace(table, data={"ranking": names, **table.data}),)
+        return (table_of_rows("verdict", rows, columns),)
 
     @property
     def rankings(self) -> tuple[Ranking, ...]:
