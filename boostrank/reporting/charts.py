@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.resources import files
 from string import Template
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 from boostrank.core.errors import MissingDependency, TrainingError
 from boostrank.core.types import Float64Array
 from boostrank.records import jsonable
-from boostrank.reporting.html import block
+from boostrank.reporting.html import block, read_template
 from boostrank.reporting.table import pandas
 
 
@@ -126,8 +125,8 @@ def _bundle(arguments: Mapping[str, str]) -> str:
 def theme(*, dark: bool = False) -> dict[str, Any]:
     """Return the shared Vega-Lite `config`."""
     colours = COLOURS | {name: both[dark] for name, both in _THEMES.items()}
-    template = files("boostrank.reporting").joinpath("templates", "theme.json").read_text("utf-8")
-    return {**json.loads(Template(template).substitute(colours)), "range": {"category": CATEGORY}}
+    text = Template(read_template("theme.json")).substitute(colours)
+    return {**json.loads(text), "range": {"category": CATEGORY}}
 
 
 _DIGITS = 5
@@ -247,20 +246,20 @@ def histogram(
 def row_chart(
     name: str,
     frame: Any,
-    y: str,
     tips: Sequence[str],
     title: str,
     value: str = "value",
     **channels: Any,
 ) -> Chart:
     """Draw the value and the interval from `low` to `high` of each row of a frame, below each
-    other and named by the channel `y`.
+    other.
 
     Args:
+        tips: columns of tooltips, of which the first names the rows.
         title: title of the axis of values.
         channels: further channels, such as `color`.
     """
-    rows = alt.Y(y, sort=None, title=None)
+    rows = alt.Y(tips[0], sort=None, title=None)
     base = alt.Chart(frame).encode(y=rows, tooltip=tooltips(*tips), **channels)
     x = alt.X("low:Q", title=title, scale=alt.Scale(zero=False, nice=True))
     figure = base.mark_rule(strokeWidth=4, opacity=0.5).encode(x=x, x2="high:Q")

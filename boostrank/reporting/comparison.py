@@ -666,12 +666,13 @@ def _regressions(
 
 def _trainings(ranker: Any, name: str, context: Context) -> list[Ranker]:
     """Return the trainings of a ranker, which are the items of a list unless it has scores."""
+    trainings = {name: ranker}
     several = isinstance(ranker, list | tuple) and len(ranker) > 0
-    if not several or isinstance(ranker[0], Real) or NUMERIC.fullmatch(str(ranker[0])):
-        return [Ranker.from_source(ranker, name, context.data, context.threads)]
+    if several and not isinstance(ranker[0], Real) and not NUMERIC.fullmatch(str(ranker[0])):
+        trainings = {f"{name} {i}": model for i, model in enumerate(ranker, 1)}
     return [
-        Ranker.from_source(model, f"{name} {i}", context.data, context.threads)
-        for i, model in enumerate(ranker, 1)
+        Ranker.from_source(source, title, context.data, context.threads)
+        for title, source in trainings.items()
     ]
 
 
@@ -688,10 +689,9 @@ def _measure_differences(
     """
     measured: dict[str, Difference] = {}
     in_segments: list[Difference] = []
+    higher = {name: metric.higher_is_better for metric in metrics for name in metric.names}
     for name, sides in values.items():
-        metric = next(metric for metric in metrics if name in metric.names)
-        how = {"higher_is_better": metric.higher_is_better}
-        measure = partial(context.measure_difference, name, sides, **how)
+        measure = partial(context.measure_difference, name, sides, higher_is_better=higher[name])
         counted, rows = ~np.isnan(sides[0][:, 0]), []
         measured[name] = measure(counted)
         for cut in context.cuts:
@@ -701,10 +701,12 @@ def _measure_differences(
                     row = replace(row, low=math.nan, high=math.nan)
                 rows.append(row)
         # The randomisation test only flips signs, so segments without any change are not tested.
-        tested, adjusted = [row.better + row.worse > 0 for row in rows], np.ones(len(rows))
-        adjusted[tested] = holm([row.p for row in rows if row.better + row.worse])
-        adjusted_rows = zip(rows, adjusted.tolist(), strict=True)
-        in_segments += [replace(row, p_holm=p) for row, p in adjusted_rows]
+        tested = [row.better + row.worse > 0 for row in rows]
+        p_holm = np.ones(len(rows))
+        p_holm[tested] = holm(np.array([row.p for row in rows])[tested])
+        in_segments += [
+            replace(row, p_holm=p) for row, p in zip(rows, p_holm.tolist(), strict=True)
+        ]
     return measured, in_segments
 
 

@@ -13,7 +13,7 @@ from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.tables import query_name
 
-_RANK = re.compile(r"@\s*(\d+)")
+_RANK = re.compile(r"(@\s*)?(\d+)")
 _ROW = re.compile(r"row[ :=]\s*(\d+)")
 _NAME = re.compile(r"name[:=]\s*(\S.*)")
 # Number of ids that an error lists, and number of ids that are compared for suggestions.
@@ -67,13 +67,15 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
     start = int(data.queries.ptr[query])
     text = f"@{document}" if isinstance(document, int | np.integer) else str(document).strip()
     query_words = f"query {data.queries.describe_query(query)}"
-    rank, row, explicit = _RANK.fullmatch(text), _ROW.fullmatch(text), _NAME.fullmatch(text)
+    digits, row, explicit = _RANK.fullmatch(text), _ROW.fullmatch(text), _NAME.fullmatch(text)
     if row:
         return _row_in_query(int(row[1]), query, data)
     # Find documents by name.
     name, names = explicit[1] if explicit else text, data.document_names
     query_names = [] if names is None else names[start : start + ranks.size].tolist()
-    by_name = [] if rank else [i for i, each in enumerate(query_names) if each == name]
+    by_name = [i for i, each in enumerate(query_names) if each == name]
+    if digits and digits[1]:
+        by_name = []
     if len(by_name) > 1:
         rows = ", ".join(
             f"row:{_input_row(start + i, data)} (rank {ranks[i]})" for i in by_name[:_LISTED]
@@ -83,8 +85,8 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
         )
     # Digits without a prefix may be a name or a rank.
     by_rank = []
-    if rank or (not explicit and text.isdecimal()):
-        number = int(text.lstrip("@"))
+    if digits:
+        number = int(digits[2])
         by_rank = np.flatnonzero(ranks == number).tolist()
         if not by_name and not by_rank:
             raise DataError(

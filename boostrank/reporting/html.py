@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from markupsafe import Markup
@@ -65,6 +66,11 @@ def block(template: str, name: str, **values: Any) -> Markup:
     if name not in source.blocks:
         return Markup("")
     return Markup("".join(source.blocks[name](source.new_context(values))).strip())
+
+
+def read_template(name: str) -> str:
+    """Return the text of a file in the folder of templates."""
+    return files("boostrank.reporting").joinpath("templates", name).read_text("utf-8")
 
 
 def data_text(value: Any) -> Markup:

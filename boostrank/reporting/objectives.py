@@ -128,7 +128,7 @@ def compare_objectives(
     n_trainings = len(objectives) * (len(rates) + repeats - 1)
 
     def measure(model: RankingModel) -> float:
-        return float(model.evals_result["valid"][metric_name][model.best_iteration - 1])
+        return model.best_score["valid"][metric_name]
 
     def train(objective: str, rate: float, repeat: int = 0) -> RankingModel:
         model = execute(make_plan(objective, rate, repeat))

@@ -66,7 +66,7 @@ class Report:
         """The first line of the page, which needs the verdict: how good the model is, how sure, and
         at what cost.
         """
-        verdict = self.results.get("verdict")
+        verdict = self.verdict
         if verdict is None:
             return None
         baseline, trees = verdict.first_baseline.name, [count_trees(self.ranker), self.trees]
@@ -74,10 +74,9 @@ class Report:
 
     def __repr__(self) -> str:
         about = f"Report of {self.model} on {self.data or 'the data'}: {', '.join(self.results)}"
-        verdict = self.results.get("verdict")
-        if verdict is None:
+        if self.verdict is None:
             return about
-        return "\n".join([str(self.opening), *verdict.meaning.values(), about])
+        return "\n".join([str(self.opening), *self.verdict.meaning.values(), about])
 
     def _repr_html_(self) -> str:
         lines = [*repr(self).splitlines(), self.about]
@@ -127,8 +126,7 @@ class Report:
         Args:
             license: identifier of the model's license, such as "mit".
         """
-        verdict, name = self.results.get("verdict"), Path(self.model).name
-        return card_of(self.ranker, name, data_name=self.data, verdict=verdict, license=license)
+        return card_of(self.ranker, Path(self.model).name, self.data, self.verdict, license)
 
     def save(self, folder: str | PathLike[str]) -> list[Path]:
         """Write the page, and the data of each chart and each data frame as CSV.

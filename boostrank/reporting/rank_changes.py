@@ -134,10 +134,8 @@ def rank_changes_in(
     query: int, old: Float64Array, new: Float64Array, data: RankingDataset, k: int
 ) -> tuple[RankChange, ...]:
     """Return the documents in either top k whose rank changed, sorted by old rank."""
-    start, stop = int(data.queries.ptr[query]), int(data.queries.ptr[query + 1])
-    old_ranks, new_ranks = old[start:stop], new[start:stop]
-    moved = np.flatnonzero((np.minimum(old_ranks, new_ranks) <= k) & (old_ranks != new_ranks))
-    moved_in_order = moved[np.argsort(old_ranks[moved])]
+    rows = np.arange(data.queries.ptr[query], data.queries.ptr[query + 1])
+    moved = rows[(np.minimum(old[rows], new[rows]) <= k) & (old[rows] != new[rows])]
     return tuple(
         RankChange(
             document=shown_name(row, data),
@@ -146,7 +144,7 @@ def rank_changes_in(
             old=_rank(old[row]),
             new=_rank(new[row]),
         )
-        for row in (start + moved_in_order).tolist()
+        for row in moved[np.argsort(old[moved])].tolist()
     )
 
 

@@ -11,19 +11,15 @@ from typing import TypeVar
 import numpy as np
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.errors import DataWarning, ModelError
+from boostrank.core.errors import DataWarning
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
-from boostrank.engines.trees import Trees
 from boostrank.kernels.forest import Forest, Walker
 from boostrank.kernels.jit import run_parallel
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.model.ranking_model import RankingModel
 
-# Number of rows on which the walker is compared with the engine.
-_COMPARED = 1000
 # Number of score changes in memory per thread (32 MB).
 _CHANGES = 1 << 22
 
@@ -89,29 +85,6 @@ def changed_scores(
         yield from enumerate(changed, first)
 
 
-def walker_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: int) -> Walker:
-    """Return a walker for the model's trees.
-
-    Raises:
-        ModelError: the walker does not reproduce the engine's scores on these data.
-    """
-    if trees.forest is None:
-        raise ModelError("the trees cannot be scored without the engine: a linear model has none")
-    rows = DenseRows(data, trees.used, model.absent_is_missing)
-    walker = Walker(trees.forest, trees.used)
-    sample = rows[: min(_COMPARED, data.n_documents)]
-    expected = Engine(model, trees.used, threads).scores(sample)
-    difference = walker.scores(sample) - expected
-    # XGBoost sums in float32, and its scores include a constant that is not in the trees.
-    accuracy = 1e-9 if trees.double else 1e-5
-    scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
-    if difference.size and float(np.ptp(difference)) > accuracy * scale:
-        raise ModelError(
-            f"the parsed trees differ from {model.backend}'s scores by {np.ptp(difference):.2g}"
-        )
-    return walker
-
-
 def over_blocks(
     work: Callable[[slice, slice], T],
     rows: DenseRows,
@@ -169,12 +142,12 @@ def measure_blocks(
 
 
 def within_queries(values: Float64Array, sizes: Int64Array) -> Float64Array:
-    """Subtract the mean of each query from values, float64[n] or float64[n, m]. `sizes` counts
-    documents by query.
+    """Subtract the mean of each query from values, float64[n, m]. `sizes` counts documents by
+    query.
     """
     sizes = sizes[sizes > 0]
-    means = np.add.reduceat(values, np.cumsum(sizes) - sizes).T / sizes
-    return np.asarray(values - np.repeat(means.T, sizes, axis=0))
+    means = np.add.reduceat(values, np.cumsum(sizes) - sizes) / sizes[:, None]
+    return np.asarray(values - np.repeat(means, sizes, axis=0))
 
 
 def start_alone(forest: Forest) -> Forest:

@@ -9,8 +9,7 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from importlib.resources import files
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,24 +20,27 @@ from markupsafe import Markup
 
 from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.core.conventions import Conventions
-from boostrank.core.errors import InputError, ParameterError
+from boostrank.core.errors import InputError, ModelError, ParameterError
 from boostrank.core.files import read_text
 from boostrank.core.machine import resolve_threads
 from boostrank.core.resampling import crossed_difference, paired_difference
 from boostrank.core.types import Array, BoolArray, Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
+from boostrank.engines.trees import Trees
 from boostrank.fit.settings import headline
 from boostrank.kernels.forest import Walker
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.records import NoiseRecord, load_record
 from boostrank.reporting.charts import theme, vega_script
 from boostrank.reporting.difference import Difference, Opening
-from boostrank.reporting.html import block
-from boostrank.reporting.scoring import over_blocks, silent, start_alone
+from boostrank.reporting.html import block, read_template
+from boostrank.reporting.scoring import Engine, over_blocks, silent, start_alone
 from boostrank.reporting.segments import NEGLIGIBLE, TIE, Segmentation, segmentations
 
 _GENERATOR, _HEAD = "boostrank", 2000
+# Number of rows on which the walker is compared with the engine.
+_COMPARED = 1000
 # Runs before the first paint, so that rows hidden by the script never flash.
 _EARLY = 'document.documentElement.classList.add("js");'
 
@@ -93,12 +95,9 @@ class Context:
         self.progress = self.progress or silent
         self.metrics = Metric.all_of(self.metrics)
         self.conventions = Conventions.of(self.conventions)
-        headline_metric: str | None = headline(
-            [name for metric in self.metrics for name in metric.names]
-        )
-        if headline_metric is None:
+        self.metric = headline([name for metric in self.metrics for name in metric.names]) or ""
+        if not self.metrics:
             raise ParameterError("metrics is empty; pass a metric, such as ndcg@10")
-        self.metric = headline_metric
         if self.documents is not None and self.documents < 0:
             raise ParameterError(f"documents must be at least 0, but got {self.documents}")
 
@@ -133,14 +132,49 @@ class Context:
         return self.data.in_row_order(self.model.predict(self.data, threads=self.threads))
 
     @cached_property
+    def trees(self) -> Trees:
+        """The model's trees."""
+        trees: Trees = self.model.trees()
+        return trees
+
+    def rows_of(self, data: RankingDataset) -> DenseRows:
+        """Return the features that the trees use."""
+        return DenseRows(data, self.trees.used, self.model.absent_is_missing)
+
+    def make_walker(self) -> Walker:
+        """Return a walker for the model's trees.
+
+        Raises:
+            ModelError: the walker does not reproduce the engine's scores on these data.
+        """
+        trees = self.trees
+        if trees.forest is None:
+            raise ModelError(
+                "the trees cannot be scored without the engine: a linear model has none"
+            )
+        walker = Walker(trees.forest, trees.used)
+        sample = self.rows_of(self.data)[:_COMPARED]
+        expected = Engine(self.model, trees.used, self.workers).scores(sample)
+        difference = walker.scores(sample) - expected
+        # XGBoost sums in float32, and its scores include a constant that is not in the trees.
+        accuracy = 1e-9 if trees.double else 1e-5
+        scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
+        if difference.size and float(np.ptp(difference)) > accuracy * scale:
+            raise ModelError(
+                f"the parsed trees differ from {self.model.backend}'s scores by"
+                f" {np.ptp(difference):.2g}"
+            )
+        return walker
+
+    @cached_property
     def start(self) -> Float64Array | None:
         """The scores of the linear start, float64[N], in row order, or None without a start that
         can be walked.
         """
-        trees = self.model.trees()
+        trees = self.trees
         if trees.forest is None or trees.forest.start is None or not trees.count:
             return None
-        rows = DenseRows(self.data, trees.used, self.model.absent_is_missing)
+        rows = self.rows_of(self.data)
         walker = Walker(start_alone(trees.forest), trees.used)
         return np.concatenate(
             over_blocks(lambda _, documents: walker.scores(rows[documents]), rows, self.workers)
@@ -289,7 +323,7 @@ def page(
         variables: `summary` (markup above the sections) and `heading` (the title as markup).
     """
     # Include the script of charts only where there are charts, and permit no other script.
-    scripts, chart_themes = [_template("script.js")], None
+    scripts, chart_themes = [read_template("script.js")], None
     if any(section.drawn for section in sections):
         scripts.insert(0, vega_script())
         chart_themes = {"light": theme(), "dark": theme(dark=True)}
@@ -304,7 +338,7 @@ def page(
             f" {sources}"
         ),
         generator=_GENERATOR,
-        style=Markup(_template("style.css")),
+        style=Markup(read_template("style.css")),
         early=Markup(_EARLY),
         scripts=[Markup(script) for script in scripts],
         themes=chart_themes,
@@ -325,8 +359,3 @@ def page_beside(model: str) -> str:
             f"{path}: the file exists and is not a report of boostrank; choose another file with -o"
         )
     return str(path)
-
-
-@cache
-def _template(name: str) -> str:
-    return files("boostrank.reporting").joinpath("templates", name).read_text("utf-8")

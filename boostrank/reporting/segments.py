@@ -168,9 +168,7 @@ def holm(p: npt.ArrayLike) -> Float64Array:
     p_values = np.asarray(p, dtype=np.float64)
     order = np.argsort(p_values, kind="stable")
     step_down = np.maximum.accumulate(p_values[order] * np.arange(p_values.size, 0, -1))
-    adjusted = np.empty_like(p_values)
-    adjusted[order] = np.minimum(step_down, 1.0)
-    return adjusted
+    return np.minimum(step_down, 1.0)[np.argsort(order)]
 
 
 class Means(NamedTuple):

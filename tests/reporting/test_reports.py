@@ -140,7 +140,7 @@ def test_a_part_that_cannot_be_had_leaves_the_others(
     def refuse(*_: Any, **__: Any) -> Any:
         raise ModelError("the trees are away")
 
-    monkeypatch.setattr("boostrank.reporting.sections.learning.walker_of", refuse)
+    monkeypatch.setattr("boostrank.reporting.section.Context.make_walker", refuse)
     partial_report = report(model, data, only=QUICK, threads=1)
     assert partial_report.missing == {"learning": "the trees are away"}
     assert partial_report.verdict is not None

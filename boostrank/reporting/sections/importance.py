@@ -42,7 +42,7 @@ from boostrank.reporting.permutation import (
     rank_correlation,
 )
 from boostrank.reporting.result import Result
-from boostrank.reporting.scoring import Engine, walker_of, within_queries
+from boostrank.reporting.scoring import Engine, within_queries
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import NEGLIGIBLE, holm
 from boostrank.reporting.table import Cell, Column, Table, table_of_rows
@@ -280,10 +280,10 @@ def measure_importance(
 ) -> Importance:
     """Measure the importance of each feature, as `importance` does."""
     model, data, seed = context.model, context.data, context.seed
-    n_features, trees = data.n_features, model.trees()
+    n_features, trees = data.n_features, context.trees
     affordable = _WALKS // max(1, trees.count)
     if trees.forest is not None:
-        scorer: Engine | Walker = walker_of(model, trees, data, context.workers)
+        scorer: Engine | Walker = context.make_walker()
         threads = context.workers
     else:  # the engine predicts once per feature, on threads of its own
         scorer, threads = Engine(model, trees.used, context.workers), 1
@@ -294,7 +294,7 @@ def measure_importance(
         repeats = min(max(affordable // max(1, n_documents), 1), _MOST_REPEATS)
     if context.documents is None:
         n_documents = min(n_documents, max(1, affordable // repeats))
-    rows = DenseRows(data.sample(n_documents, seed), trees.used, model.absent_is_missing)
+    rows = context.rows_of(data.sample(n_documents, seed))
     names = [data.feature_names[column] for column in trees.used]
 
     def shuffle(units: Sequence[Unit], step: str) -> Losses:
@@ -364,7 +364,7 @@ def measure_importance(
     shap, explained = np.full(n_features, np.nan), 0
     if shap_documents != 0:
         with suppress(ModelError):  # the engine has no contributions
-            shap, explained = _measure_shap(context, trees, shap_documents)
+            shap, explained = _measure_shap(context, shap_documents)
     # The metric before shuffling.
     included = ~np.isnan(losses.base)
     weights, values = rows.data.queries.each_weight[included], losses.base[included]
@@ -415,13 +415,12 @@ def _find_clusters(
     }
 
 
-def _measure_shap(
-    context: Context, trees: Trees, documents: int | None
-) -> tuple[Float64Array, int]:
+def _measure_shap(context: Context, documents: int | None) -> tuple[Float64Array, int]:
     """Return the mean absolute centred contributions, float64[d], and the number of documents."""
     data, n_features = context.data, context.data.n_features
     if documents is None:
-        documents = max(1, min(_EXPLAINED // max(1, trees.count), _CONTRIBUTIONS // n_features))
+        affordable = _EXPLAINED // max(1, context.trees.count)
+        documents = max(1, min(affordable, _CONTRIBUTIONS // n_features))
     queries, rows = data.queries.take(data.queries.sample(documents, context.seed))
     shap, shares = np.zeros(n_features), queries.each_weight / queries.each_weight.sum()
     for first_query, last_query in queries.blocks(_EXPLAINED_AT_A_TIME):
@@ -457,9 +456,7 @@ def _chart(frame: Any, metric: str) -> Chart:
     scale = alt.Scale(domain=verdicts, range=[_VERDICT_COLOURS[verdict] for verdict in verdicts])
     tips = ("feature:N", "verdict:N", "loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
     title, color = f"loss of {metric}", alt.Color("verdict:N", title=None, scale=scale)
-    return row_chart(
-        "importance-loss", frame, "feature:N", tips, title=title, value="loss", color=color
-    )
+    return row_chart("importance-loss", frame, tips, title=title, value="loss", color=color)
 
 
 SPEC = Section(

@@ -28,7 +28,6 @@ from boostrank.reporting.scoring import (
     DocumentProgress,
     changed_scores,
     over_blocks,
-    walker_of,
 )
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.table import Data, Table, pandas
@@ -196,7 +195,7 @@ def shapes(
     model, data, seed = context.model, context.data, context.seed
     if not data.n_documents:
         raise DataError("the data has no documents")
-    trees = model.trees()
+    trees = context.trees
     # Use the feature names in the data, because a booster may only number its columns.
     columns = data.feature_names
     importance = context.results.get("importance")
@@ -206,8 +205,8 @@ def shapes(
     affordable = min(_WALKS // (3 * max(1, trees.count)), _MOST_NUMBERS // max(1, trees.used.size))
     sample = data.sample(documents or max(1, min(affordable, _MOST_DOCUMENTS)), seed)
     curves = accumulated_local_effects(
-        walker_of(model, trees, data, context.workers),
-        DenseRows(sample, trees.used, model.absent_is_missing),
+        context.make_walker(),
+        context.rows_of(sample),
         tuple(columns[i] for i in trees.used),
         bins=bins,
         seed=seed,
@@ -215,11 +214,10 @@ def shapes(
         progress=partial(context.progress, "local effects"),
     )
     # Name the categories, and sort the curves.
-    names, categories = dict(zip(columns, model.feature_names, strict=True)), model.categories
-    for i, curve in enumerate(curves):
-        if names[curve.feature] in categories:
-            values = categories[names[curve.feature]].values or ()
-            curves[i] = replace(curve, categories=tuple(map(str, values)))
+    for i, column in enumerate(trees.used.tolist()):
+        categories = model.categories.get(model.feature_names[column])
+        if categories is not None:
+            curves[i] = replace(curves[i], categories=tuple(map(str, categories.values or ())))
     position = {name: i for i, name in enumerate(top_features)}
     curves.sort(key=lambda curve: (position.get(curve.feature, top), -curve.swing))
     return Shapes(
@@ -245,7 +243,7 @@ def _chart(curve: AleCurve, number: int) -> Chart:
     tips = ["effect:Q +.4f score", "low:Q +.4f from", "high:Q +.4f to", "documents:Q ,d"]
     if curve.categories is not None:
         tips = ["category:N", *tips]
-        return row_chart(name, frame, "category:N", tips, title="score", value="effect")
+        return row_chart(name, frame, tips, title="score", value="effect")
     frame = frame.drop(columns="category")
     tips = [f"value:Q .5~g {curve.feature}", *tips]
     # Space the edges evenly, because intervals of skewed values differ much in width.
@@ -291,7 +289,7 @@ def accumulated_local_effects(
 
     over_blocks(measure_block, rows, threads, progress)
     # Sum and count the changes per query and interval, and accumulate the means.
-    constant = set(rows.constant_within_queries(threads).tolist())
+    constant = rows.constant_within_queries(threads)
     queries, query_of_row, curves = len(rows.data.queries), rows.data.queries.of_rows(), []
     for column, name in enumerate(names):
         size = edges[column].size

@@ -343,9 +343,7 @@ def _chart(result: Verdict) -> Chart:
     tips = ("ranking:N", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
     colours = [alt.value(COLOURS[name]) for name in ("main", "faint")]
     colour = alt.condition(f"datum.ranking == '{MODEL}'", *colours)
-    return row_chart(
-        "verdict-rankings", frame, y="ranking:N", tips=tips, title=result.metric, color=colour
-    )
+    return row_chart("verdict-rankings", frame, tips, title=result.metric, color=colour)
 
 
 SPEC = Section(
