@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -84,27 +84,14 @@ def vega_lite_version() -> str:
 def vega_script() -> str:
     """Return the browser script `window.vegaEmbed` of about 0.9 MB, which takes two seconds to
     build.
-    """
-    need_report_extra()
-    arguments = {"snippet": "window.vegaEmbed = vegaEmbed;", "vl_version": vega_lite_version()}
-    script = _bundle(arguments)
-    # Notice required by the BSD licence.
-    notice = (
-        "/* Vega, Vega-Lite, Vega-Embed: copyright University of Washington Interactive Data Lab,"
-        " BSD-3-Clause */"
-    )
-    return f"{notice}(() => {{{script}\n}})();"
-
-
-def _bundle(arguments: Mapping[str, str]) -> str:
-    """Return the result of `vl_convert.javascript_bundle`.
 
     Raises:
         TrainingError: the process that builds the script cannot be started, or fails.
     """
-    request = json.dumps(
-        {"path": [os.path.abspath(folder) for folder in sys.path], "arguments": arguments}
-    )
+    need_report_extra()
+    arguments = {"snippet": "window.vegaEmbed = vegaEmbed;", "vl_version": vega_lite_version()}
+    folders = [os.path.abspath(folder) for folder in sys.path]
+    request = json.dumps({"path": folders, "arguments": arguments})
     try:  # -P: import nothing from the current folder
         process = subprocess.run(
             [sys.executable, "-P", "-c", _CHILD],
@@ -118,8 +105,12 @@ def _bundle(arguments: Mapping[str, str]) -> str:
             "the script of charts cannot be built; give the process 64 GB of address space (ulimit"
             f" -v), of which it uses little: {output.rpartition(chr(10))[2] or error}"
         ) from error
-    script: str = json.loads(process.stdout)
-    return script
+    # Notice required by the BSD licence.
+    notice = (
+        "/* Vega, Vega-Lite, Vega-Embed: copyright University of Washington Interactive Data Lab,"
+        " BSD-3-Clause */"
+    )
+    return f"{notice}(() => {{{json.loads(process.stdout)}\n}})();"
 
 
 def theme(*, dark: bool = False) -> dict[str, Any]:

@@ -172,7 +172,7 @@ class ConditionOutcome:
 
     condition: Condition
     holds: bool
-    where: tuple[str, ...] = ()
+    where: tuple[str, ...]
 
 
 class Comparison(Result):
@@ -205,10 +205,10 @@ class Comparison(Result):
     per_query: Mapping[str, Float64Array]
     of_segment: Mapping[str, Array]
     models: Mapping[str, Mapping[str, list[float]]]
-    notes: tuple[str, ...] = ()
-    judges: tuple[JudgedDifference, ...] = ()
-    meanings: tuple[str, ...] = ()
-    trees: tuple[int | None, int | None] = (None, None)
+    notes: tuple[str, ...]
+    judges: tuple[JudgedDifference, ...]
+    meanings: tuple[str, ...]
+    trees: tuple[int | None, int | None]
 
     @property
     def failed(self) -> bool:
@@ -263,17 +263,22 @@ class Comparison(Result):
         return words
 
     HIDDEN = (
-        *("qids", "per_query", "of_segment", "outcomes", "meanings", "trees"),
-        *("differences", "queries"),
+        "qids",
+        "per_query",
+        "of_segment",
+        "outcomes",
+        "meanings",
+        "trees",
+        "differences",
+        "queries",
     )
 
     def tables(self) -> tuple[Table, ...]:
         """Return all differences, and the values of each query."""
         differences = (*self.metrics.values(), *self.segments)
-        ends, about = ("low", "high"), "new minus old"
         columns = (
             *("metric", "kind", "segment", "queries #", "old .4f", "new .4f"),
-            Column("mean", "difference", "+.4f", about, ends=ends, drawn=True),
+            Column("mean", "difference", "+.4f", "new minus old", ends=("low", "high"), drawn=True),
             "better # | queries that gained",
             "same # | queries that stayed",
             "worse # | queries that lost",
@@ -292,20 +297,22 @@ class Comparison(Result):
 
     def regression_table(self) -> Table:
         """Return the queries with the largest losses."""
-        loss = Column("difference", format="+.4f", look="worse")
-        columns: list[Column | str] = [
-            "qid - query",
-            "old .4f",
-            "new .4f",
-            loss,
-            *map(Column, self.of_segment),
-        ]
+        loss, segments = (
+            Column("difference", format="+.4f", look="worse"),
+            map(Column, self.of_segment),
+        )
         rows = [
-            {"qid": row.qid, "old": row.old, "new": row.new, "difference": row.new - row.old}
-            | {**row.segments}
+            {
+                "qid": row.qid,
+                "old": row.old,
+                "new": row.new,
+                "difference": row.new - row.old,
+                **row.segments,
+            }
             for row in self.regressions
         ]
-        return table_of_rows("worst", rows, columns)
+        columns = ("qid - query", "old .4f", "new .4f", loss)
+        return table_of_rows("worst", rows, (*columns, *segments))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data, without the values per query."""

@@ -6,7 +6,7 @@ The engine's TreeSHAP (Lundberg et al. 2020) attributes the score difference to 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -60,8 +60,8 @@ class Why(Result):
     features: tuple[str, ...]
     values: Float64Array
     contributions: Float64Array
-    notes: tuple[str, ...] = ()
-    categories: Mapping[str, Categories] = field(default_factory=dict)
+    notes: tuple[str, ...]
+    categories: Mapping[str, Categories]
 
     def value_text(self, feature: str, value: float) -> str:
         """Return the category's name, the number, or "missing"."""
@@ -96,8 +96,8 @@ class Why(Result):
     def tables(self) -> tuple[Table, ...]:
         """Return the features, and the pair."""
         signed = fixed(self.contributions.ravel().tolist(), 4, sign=True)
-        data = {"feature": self.features, "a": self.values[0], "b": self.values[1]}
-        data |= {"a_part": self.contributions[0], "b_part": self.contributions[1]}
+        numbers = [*self.values, *self.contributions, self.parts]
+        by_name = dict(zip(("a", "b", "a_part", "b_part", "part"), numbers, strict=True))
         columns = (
             "feature",
             "a # A",
@@ -109,13 +109,13 @@ class Why(Result):
         cells = {
             document: [
                 Cell(value, self.value_text(feature, value))
-                for feature, value in zip(self.features, data[document].tolist(), strict=True)
+                for feature, value in zip(self.features, by_name[document].tolist(), strict=True)
             ]
             for document in ("a", "b")
         }
         pair_columns = ("document", "name", "rank #", "score .6g", "label g")
         return (
-            Table("features", data | {"part": self.parts}, columns, cells),
+            Table("features", {"feature": self.features, **by_name}, columns, cells),
             table_of_rows("pair", (self.a, self.b), pair_columns, document=["A", "B"]),
         )
 

@@ -70,7 +70,7 @@ def measure_losses(
     repeats: int,
     seed: int,
     threads: int,
-    progress: DocumentProgress | None = None,
+    progress: DocumentProgress = None,
 ) -> Losses:
     """Shuffle each unit `repeats` times and measure its loss. Units must not share columns."""
     data, n_queries = rows.data, len(rows.data.queries)

@@ -6,7 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,20 +25,11 @@ _CHANGES = 1 << 22
 
 T = TypeVar("T")
 
-START = "the linear start"
-"""The name of the linear ranker to which trees are added."""
-
-Progress = Callable[[str, int, int], None]
-"""A function of the step, the number of finished documents, and the number of all documents."""
-DocumentProgress = Callable[[int, int], None]
-"""A function of the number of finished documents and the number of all documents."""
+DocumentProgress = Callable[[int, int], None] | None
+"""A function of the number of finished documents and the number of all documents, if any."""
 
 
-def silent(step: str, done: int, total: int) -> None:
-    """Ignore the progress."""
-
-
-class Engine:
+class Engine(NamedTuple):
     """Scores from the engine, of models that a `kernels.forest.Walker` cannot score, with the same
     methods.
 
@@ -46,16 +37,17 @@ class Engine:
         columns: int64[c], features in the rows, which must include those that the model uses.
     """
 
-    def __init__(self, model: RankingModel, columns: Int64Array, threads: int) -> None:
-        self._model, self._columns, self._threads = model, columns, threads
+    model: RankingModel
+    columns: Int64Array
+    threads: int
 
     def scores(self, rows: Float32Array) -> Float64Array:
         """Return the scores, float64[n], of rows, float32[n, c]."""
-        features = np.zeros((rows.shape[0], self._model.n_features), np.float32)
-        features[:, self._columns] = rows
+        features = np.zeros((rows.shape[0], self.model.n_features), np.float32)
+        features[:, self.columns] = rows
         with warnings.catch_warnings():  # of unknown category codes
             warnings.simplefilter("ignore", DataWarning)
-            return self._model.predict(features, threads=self._threads)
+            return self.model.predict(features, threads=self.threads)
 
     def changes(
         self, rows: Float32Array, changed_rows: Float32Array, unit_of_column: Int64Array, units: int
@@ -89,7 +81,7 @@ def over_blocks(
     work: Callable[[slice, slice], T],
     rows: DenseRows,
     threads: int,
-    progress: DocumentProgress | None = None,
+    progress: DocumentProgress = None,
 ) -> list[T]:
     """Call `work(queries, documents)` in threads for blocks of some thousand documents. Return the
     results in order.
@@ -115,7 +107,7 @@ def measure_blocks(
     metric: Metric,
     conventions: Conventions,
     threads: int,
-    progress: DocumentProgress | None = None,
+    progress: DocumentProgress = None,
 ) -> None:
     """Call `work(queries, documents, bound)` as `over_blocks` does, with the metric bound to the
     queries, to be evaluated on one thread.

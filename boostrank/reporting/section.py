@@ -35,7 +35,7 @@ from boostrank.records import NoiseRecord, load_record
 from boostrank.reporting.charts import theme, vega_script
 from boostrank.reporting.difference import Difference, Opening
 from boostrank.reporting.html import block, read_template
-from boostrank.reporting.scoring import Engine, over_blocks, silent, start_alone
+from boostrank.reporting.scoring import Engine, over_blocks, start_alone
 from boostrank.reporting.segments import NEGLIGIBLE, TIE, Segmentation, segmentations
 
 _GENERATOR, _HEAD = "boostrank", 2000
@@ -69,6 +69,7 @@ class Context:
             log, or taken from the model's training.
         seed: random seed for shuffles, samples and bootstrap.
         threads: number of threads, or None for every available core.
+        progress: function of the step, and of the numbers of finished and of all documents.
         results: results of earlier sections, by name.
 
     Raises:
@@ -87,12 +88,12 @@ class Context:
     propensities: Propensities | None = None
     seed: int = 0
     threads: int | None = None
-    progress: Any = silent
+    progress: Any = None
     results: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.workers = resolve_threads(self.threads)
-        self.progress = self.progress or silent
+        self.progress = self.progress or (lambda *_: None)
         self.metrics = Metric.all_of(self.metrics)
         self.conventions = Conventions.of(self.conventions)
         self.metric = headline([name for metric in self.metrics for name in metric.names]) or ""
@@ -311,7 +312,11 @@ class Section:
 
 
 def page(
-    title: str, sections: Sequence[PageSection], opening: Opening | None = None, **variables: Any
+    title: str,
+    sections: Sequence[PageSection],
+    opening: Opening | None = None,
+    summary: Any = "",
+    heading: Any = "",
 ) -> str:
     """Render a complete HTML document that loads no other files. Its content security policy also
     forbids loading.
@@ -320,7 +325,8 @@ def page(
         title: plain text, possibly untrusted.
         sections: sections in order. A page with several sections has a navigation.
         opening: the first line.
-        variables: `summary` (markup above the sections) and `heading` (the title as markup).
+        summary: markup above the sections.
+        heading: the title as markup.
     """
     # Include the script of charts only where there are charts, and permit no other script.
     scripts, chart_themes = [read_template("script.js")], None
@@ -329,7 +335,6 @@ def page(
         chart_themes = {"light": theme(), "dark": theme(dark=True)}
     digests = [hashlib.sha256(script.encode()).digest() for script in (_EARLY, *scripts)]
     sources = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
-    values = {"heading": "", "summary": "", "opening": opening, **variables}
     return block(
         "page.html",
         "page",
@@ -344,7 +349,9 @@ def page(
         themes=chart_themes,
         title=title,
         sections=sections,
-        **values,
+        opening=opening,
+        summary=summary,
+        heading=heading,
     )
 
 

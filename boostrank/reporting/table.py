@@ -81,13 +81,16 @@ class Column:
 
     @classmethod
     def parse(cls, text: str) -> Column:
-        """Return a column, given its name, and perhaps its format, label and help: "mean +.4f
-        change | new minus old". The format is "#" for whole numbers and "-" for text.
+        """Return a column, given its name, and perhaps its format, label, ends and help: "mean
+        +.4f change [low high] | new minus old". The format is "#" for whole numbers and "-" for
+        text.
         """
         declared, _, help = text.partition(" | ")
+        declared, _, ends = declared.partition(" [")
         fields = declared.split(maxsplit=2)
         name, format, label = [*fields, *("-", "")[len(fields) - 1 :]]
-        return cls(name, label, {"-": None, "#": ""}.get(format, format), help)
+        format_or_none = {"-": None, "#": ""}.get(format, format)
+        return cls(name, label, format_or_none, help, ends=ends.strip("]").split())
 
     @property
     def heading(self) -> str:

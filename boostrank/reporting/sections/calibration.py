@@ -13,7 +13,7 @@ from boostrank.model.ranking_model import calibrated_scores
 from boostrank.reporting.charts import Chart, alt, lines
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
-from boostrank.reporting.table import Column, Data, Table
+from boostrank.reporting.table import Data, Table
 
 _COLUMNS = ("documents", "predicted", "observed", "low", "high")
 
@@ -41,7 +41,7 @@ class Calibration(Result):
         number_columns = (
             "documents #",
             "predicted .3f",
-            Column("observed", format=".3f", ends=("low", "high")),
+            "observed .3f [low high]",
         )
         bins = {name: getattr(self.bins, name) for name in _COLUMNS}
         groups = ("by", "part", "queries #")

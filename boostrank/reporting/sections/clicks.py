@@ -19,7 +19,7 @@ from boostrank.reporting.charts import Chart, alt, lines, whole_numbers
 from boostrank.reporting.html import look_of
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
-from boostrank.reporting.table import Column, Data, Table, pandas
+from boostrank.reporting.table import Data, Table, pandas
 
 TOP = 10
 """The number of top ranks over which rankers are compared."""
@@ -78,7 +78,7 @@ class ClickData(Result):
     prior: float
     top_shown: float
     against: Against | None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
 
     HIDDEN = ("positions",)
 
@@ -91,13 +91,12 @@ def propensity_table(name: str, positions: Data) -> Table:
     """Return a table of the columns `position`, `propensity`, `low` and `high`, and possibly of
     clicks.
     """
-    help = "probability of examination relative to position 1"
     columns = (
         "position #",
         "impressions #",
         "clicks #",
         "rate .3f clicks per impression",
-        Column("propensity", format=".3f", help=help, ends=("low", "high")),
+        "propensity .3f [low high] | probability of examination relative to position 1",
     )
     return Table(name, positions, columns)
 

@@ -164,16 +164,13 @@ class Importance(Result):
     @property
     def order(self) -> Int64Array:
         """The features by loss, largest first, then by gain."""
-        unused = np.array([verdict == "unused" for verdict in self.verdicts], dtype=bool)
+        unused = np.array(self.verdicts, object) == "unused"
         return np.lexsort((-self.gain, -self.loss, unused)).astype(np.int64)
 
     def features_with(self, verdict: str) -> tuple[str, ...]:
         """Return the features that have a given verdict."""
-        return tuple(
-            name
-            for name, of_feature in zip(self.feature_names, self.verdicts, strict=True)
-            if of_feature == verdict
-        )
+        verdicts = zip(self.feature_names, self.verdicts, strict=True)
+        return tuple(name for name, of_feature in verdicts if of_feature == verdict)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the features in `order`, and the clusters."""
@@ -218,7 +215,7 @@ def _cluster_table(effects: Sequence[Effect]) -> Table:
         "name",
         Column("features", look="names"),
         "correlation .2f | smallest absolute rank correlation of a pair",
-        Column("loss", format="+.4f", help="when they are shuffled together", ends=("low", "high")),
+        "loss +.4f [low high] | when they are shuffled together",
     )
     features = [Cell(", ".join(effect.features), list_names(effect.features)) for effect in effects]
     losses = [Cell(effect.loss, look=look_of(effect.low, effect.high)) for effect in effects]
@@ -441,7 +438,7 @@ def _template_variables(importance: Importance) -> dict[str, Any]:
     used = frame[frame["verdict"] != "unused"][["feature", "verdict", "loss", "low", "high"]]
     top = used.head(_TOP)
     return {
-        "counts": {verdict: len(importance.features_with(verdict)) for verdict in VERDICTS},
+        "counts": {verdict: importance.verdicts.count(verdict) for verdict in VERDICTS},
         "meanings": VERDICTS,
         "clustered": sum(len(cluster.features) for cluster in importance.clusters),
         "first": next(used.itertuples(), None),

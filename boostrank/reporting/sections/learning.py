@@ -69,11 +69,10 @@ class Learning(Result):
 
     def tables(self) -> tuple[Table, ...]:
         """Return the recorded metrics and the curve."""
-        help = "loss without the later rounds"
         columns = (
             "rounds #",
             Column("value", self.metric, ".4f", ends=("low", "high")),
-            Column("lost", format="+.4f", help=help, ends=("lost_low", "lost_high")),
+            "lost +.4f [lost_low lost_high] | loss without the later rounds",
         )
         return Table("history", self.history), Table("prefixes", self.prefixes, columns)
 
@@ -202,9 +201,7 @@ def some_trees(forest: Forest, begin: int, end: int) -> Forest:
     """Return the trees `begin` to `end` (exclusive) without the linear start; node and leaf
     numbers stay.
     """
-    if end <= begin:
-        return replace(start_alone(forest), start=None)
-    tree = np.clip(forest.tree - begin, 0, end - begin - 1)
+    tree = np.clip(forest.tree - begin, 0, max(0, end - begin - 1))
     return replace(forest, roots=forest.roots[begin:end], tree=tree, start=None)
 
 

@@ -85,7 +85,7 @@ class QueryValues(Result):
             "name - part",
             "kind - by",
             "queries #",
-            Column("mean", self.metric, format=".4f", help=help, ends=("low", "high"), drawn=True),
+            Column("mean", self.metric, ".4f", help, ends=("low", "high"), drawn=True),
             "q05 .3f 5%",
             "q50 .3f median",
             "q95 .3f 95%",
@@ -136,9 +136,9 @@ def _list_documents(context: Context, query: int, values: Float64Array) -> Worst
     # Take the top documents and the best-labelled documents below them.
     order = np.argsort(ranks)
     below_top = order[_TOP:]
-    best_below = below_top[np.argsort(-labels[below_top], kind="stable")][:_BELOW]
-    best_below = best_below[labels[best_below] > 0.0]
-    listed = np.concatenate([order[:_TOP], best_below[np.argsort(ranks[best_below])]])
+    below_top = below_top[labels[below_top] > 0.0]
+    best_below = np.sort(np.argsort(-labels[below_top], kind="stable")[:_BELOW])
+    listed = np.concatenate([order[:_TOP], below_top[best_below]])
     documents = {
         "rank": ranks[listed],
         "document": [shown_name(row, data) for row in rows[listed].tolist()],

@@ -262,7 +262,7 @@ def accumulated_local_effects(
     bins: int,
     seed: int,
     threads: int,
-    progress: DocumentProgress | None = None,
+    progress: DocumentProgress = None,
 ) -> list[AleCurve]:
     """Return the accumulated local effects of each column, with at most `bins` intervals."""
     values = rows[: rows.data.n_documents]

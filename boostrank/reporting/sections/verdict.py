@@ -7,7 +7,7 @@ All rankings are measured on the same queries, so leads are means of paired diff
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,15 +21,14 @@ from boostrank.core.types import Float32Array, Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metrics import BoundMetrics
-from boostrank.reporting.charts import COLOURS, Chart, alt, row_chart
+from boostrank.reporting.charts import COLOURS, alt, row_chart
 from boostrank.reporting.difference import Difference
 from boostrank.reporting.result import Result
-from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import TIE, means_over_queries
-from boostrank.reporting.table import Column, Table, table_of_rows
+from boostrank.reporting.table import Table, table_of_rows
 
-MODEL, SINGLE = "the model", "the best single feature"
+MODEL, START, SINGLE = "the model", "the linear start", "the best single feature"
 RANDOM, FILE_ORDER = "random order", "the order of the file"
 
 # Limit on the number of values from which one half chooses a feature (50 MB in float32, a few
@@ -94,9 +93,9 @@ class Verdict(Result):
     queries: int
     documents: int
     lead: Difference
-    notes: tuple[str, ...] = ()
-    matters: Mapping[str, float] = field(default_factory=dict)
-    meaning: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...]
+    matters: Mapping[str, float]
+    meaning: Mapping[str, str]
 
     HIDDEN = ("model", "baselines", "per_query", "lead")
 
@@ -104,23 +103,18 @@ class Verdict(Result):
         """Return the standings of all rankings in all metrics."""
         rows = [
             {"ranking": ranking.name, **vars(standing)}
-            for ranking in self.rankings
+            for ranking in (self.model, *self.baselines)
             for standing in ranking.standings.values()
         ]
         columns = (
             "ranking",
             "metric",
-            Column("value", format=".4f", ends=("low", "high")),
-            Column("lead", format="+.4f", ends=("lead_low", "lead_high")),
+            "value .4f [low high]",
+            "lead +.4f [lead_low lead_high]",
             "better #",
             "worse #",
         )
         return (table_of_rows("verdict", rows, columns),)
-
-    @property
-    def rankings(self) -> tuple[Ranking, ...]:
-        """The model and the baselines."""
-        return (self.model, *self.baselines)
 
     @property
     def headline(self) -> Standing:
@@ -330,20 +324,16 @@ def _as_scores(values: Float32Array, sign: float) -> Float64Array:
 
 
 def _template_variables(result: Verdict) -> dict[str, Any]:
-    return {
-        "file_order": FILE_ORDER,
-        "single": SINGLE,
-        "chart": _chart(result),
-    }
-
-
-def _chart(result: Verdict) -> Chart:
     frame = result.to_frame()
     frame = frame[frame["metric"] == result.metric][["ranking", "value", "low", "high"]]
     tips = ("ranking:N", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
     colours = [alt.value(COLOURS[name]) for name in ("main", "faint")]
     colour = alt.condition(f"datum.ranking == '{MODEL}'", *colours)
-    return row_chart("verdict-rankings", frame, tips, title=result.metric, color=colour)
+    return {
+        "file_order": FILE_ORDER,
+        "single": SINGLE,
+        "chart": row_chart("verdict-rankings", frame, tips, title=result.metric, color=colour),
+    }
 
 
 SPEC = Section(
