@@ -14,9 +14,8 @@ import numpy as np
 from scipy.special import stdtr
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.kernels.forest import Walker, permute_within
 from boostrank.kernels.primitives import round_seed
@@ -83,37 +82,30 @@ def measure_losses(
     if within.all():
         first_rows = first_rows[:0]
     query_values = rows[first_rows]
-
-    def shuffle(
-        values: Float32Array, queries: QueryIndex, first_query: int, repeat: int
-    ) -> Float32Array:
-        """Return the shuffled rows of a block of queries."""
-        streams = [repeat * 2**32 + unit.stream for unit in units]
-        seeds = np.array([round_seed(seed, stream) for stream in streams])
-        shuffled, order = values.copy(), np.empty(queries.longest, np.int64)
-        columns_of_units = unit_of_column, len(units), within
-        permute_within(values, queries.ptr, first_query, *columns_of_units, seeds, order, shuffled)
-        # Exchange the values of query-level units between queries.
-        block = slice(first_query, first_query + len(queries))
-        for unit, unit_seed in zip(units, seeds, strict=True):
-            if unit.between:
-                rng, columns = np.random.default_rng(int(unit_seed)), list(unit.columns)
-                source_queries = rng.permutation(n_queries)[block]
-                new_values = query_values[source_queries][:, columns]
-                shuffled[:, columns] = np.repeat(new_values, queries.sizes, axis=0)
-        return shuffled
-
-    # Measure each block before and after shuffling.
+    # Measure each block of queries before and after shuffling.
     base, sums = np.empty(n_queries), np.zeros((len(units), n_queries))
 
     def measure_block(queries: slice, documents: slice, bound: BoundMetrics) -> None:
         (name,) = bound.names
-        values = rows[documents]
+        values, index = rows[documents], bound.queries
         base[queries] = bound.per_query(scorer.scores(values))[name]
+        order = np.empty(index.longest, np.int64)
+        of_units = unit_of_column, len(units), within
         for repeat in range(repeats):
-            blocks = values, shuffle(values, bound.queries, queries.start, repeat)
-            for unit, scores in changed_scores(scorer, *blocks, unit_of_column, len(units)):
-                sums[unit, queries] += base[queries] - bound.per_query(scores)[name]
+            streams = [repeat * 2**32 + unit.stream for unit in units]
+            seeds = np.array([round_seed(seed, stream) for stream in streams])
+            shuffled = values.copy()
+            permute_within(values, index.ptr, queries.start, *of_units, seeds, order, shuffled)
+            # Exchange the values of query-level units between queries.
+            for unit, unit_seed in zip(units, seeds, strict=True):
+                if unit.between:
+                    rng, columns = np.random.default_rng(int(unit_seed)), list(unit.columns)
+                    new_values = query_values[rng.permutation(n_queries)[queries]][:, columns]
+                    shuffled[:, columns] = np.repeat(new_values, index.sizes, axis=0)
+            # Measure the loss of each unit.
+            changed = changed_scores(scorer, values, shuffled, unit_of_column, len(units))
+            for position, scores in changed:
+                sums[position, queries] += base[queries] - bound.per_query(scores)[name]
 
     measure_blocks(measure_block, rows, metric, conventions, threads, progress)
     counted = ~np.isnan(base)

@@ -133,15 +133,6 @@ def measure_blocks(
     over_blocks(measure_block, rows, threads, progress)
 
 
-def within_queries(values: Float64Array, sizes: Int64Array) -> Float64Array:
-    """Subtract the mean of each query from values, float64[n, m]. `sizes` counts documents by
-    query.
-    """
-    sizes = sizes[sizes > 0]
-    means = np.add.reduceat(values, np.cumsum(sizes) - sizes) / sizes[:, None]
-    return np.asarray(values - np.repeat(means, sizes, axis=0))
-
-
 def start_alone(forest: Forest) -> Forest:
     """Return a ranker that consists of the linear start without the trees."""
     return replace(forest, roots=forest.roots[:0], tree=np.zeros_like(forest.tree))

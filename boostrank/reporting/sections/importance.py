@@ -42,7 +42,7 @@ from boostrank.reporting.permutation import (
     rank_correlation,
 )
 from boostrank.reporting.result import Result
-from boostrank.reporting.scoring import Engine, within_queries
+from boostrank.reporting.scoring import Engine
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import NEGLIGIBLE, holm
 from boostrank.reporting.table import Cell, Column, Table, table_of_rows
@@ -425,9 +425,11 @@ def _measure_shap(context: Context, documents: int | None) -> tuple[Float64Array
         contributions = context.model.contributions(
             data.features[rows[block]], threads=context.workers
         )
-        # Average within each query, then over queries.
-        sizes = queries.sizes[first_query:last_query]
-        centred = np.abs(within_queries(contributions[:, :n_features], sizes))
+        # Centre and average within each query, then average over queries.
+        of_features, sizes = contributions[:, :n_features], queries.sizes[first_query:last_query]
+        filled = sizes[sizes > 0]
+        means = np.add.reduceat(of_features, np.cumsum(filled) - filled) / filled[:, None]
+        centred = np.abs(of_features - np.repeat(means, filled, axis=0))
         shap += np.repeat(shares[first_query:last_query] / np.maximum(sizes, 1), sizes) @ centred
         context.progress("contributions", block.stop, rows.size)
     return shap, rows.size
