@@ -461,7 +461,15 @@ def compare(
     """
     context = Context(None, data, metrics, **options)
     names = [name for metric in context.metrics for name in metric.names]
-    conditions = _parse_conditions(fail_if, names, machine is not None)
+    texts = [fail_if] if isinstance(fail_if, str) else fail_if
+    conditions = [
+        text if isinstance(text, Condition) else Condition.parse(text, names) for text in texts
+    ]
+    if machine is not None and any(condition.anywhere for condition in conditions):
+        raise ParameterError(
+            "a condition 'in any' segment has too few queries with a machine's grades: leave out"
+            " 'in any', or the machine"
+        )
     if top < 1:
         raise ParameterError(f"top must be at least 1, but got {top}")
     check_in_step(old=old, new=new)
@@ -553,22 +561,6 @@ def compare_runs(
     first, second = rankers[: len(sides[0])], rankers[len(sides[0]) :]
     comparison = compare(first, second, data, metrics, machine=by_judge, **options)
     return replace(comparison, notes=(*filter(None, notes), *comparison.notes))
-
-
-def _parse_conditions(
-    fail_if: str | Iterable[str | Condition], names: Sequence[str], has_machine: bool
-) -> list[Condition]:
-    """Return the conditions, given the names of the requested metrics."""
-    texts = [fail_if] if isinstance(fail_if, str) else fail_if
-    conditions = [
-        text if isinstance(text, Condition) else Condition.parse(text, names) for text in texts
-    ]
-    if has_machine and any(condition.anywhere for condition in conditions):
-        raise ParameterError(
-            "a condition 'in any' segment has too few queries with a machine's grades: leave out"
-            " 'in any', or the machine"
-        )
-    return conditions
 
 
 def _restrict(

@@ -199,27 +199,26 @@ class Importance(Result):
             "splits # | number of splits",
             "shap .3f SHAP | mean absolute contribution to the score, centred within the query",
         )
-        return (
-            Table("importance", data, columns, cells),
-            _cluster_table(self.clusters),
+        return Table("importance", data, columns, cells), self._cluster_table()
+
+    def _cluster_table(self) -> Table:
+        columns = (
+            "name",
+            Column("features", look="names"),
+            "correlation .2f | smallest absolute rank correlation of a pair",
+            "loss +.4f [low high] | when they are shuffled together",
         )
+        names = [cluster.features for cluster in self.clusters]
+        losses = [
+            Cell(cluster.loss, look=look_of(cluster.low, cluster.high)) for cluster in self.clusters
+        ]
+        features = [Cell(", ".join(of_cluster), list_names(of_cluster)) for of_cluster in names]
+        return table_of_rows("clusters", self.clusters, columns, features=features, loss=losses)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data, with one row per feature in `features`."""
         content = super().to_dict()
         return content | {"features": content.pop("importance")}
-
-
-def _cluster_table(effects: Sequence[Effect]) -> Table:
-    columns = (
-        "name",
-        Column("features", look="names"),
-        "correlation .2f | smallest absolute rank correlation of a pair",
-        "loss +.4f [low high] | when they are shuffled together",
-    )
-    features = [Cell(", ".join(effect.features), list_names(effect.features)) for effect in effects]
-    losses = [Cell(effect.loss, look=look_of(effect.low, effect.high)) for effect in effects]
-    return table_of_rows("clusters", effects, columns, features=features, loss=losses)
 
 
 @takes_dataset
