@@ -6,11 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.resources import files
 from string import Template
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 from boostrank.core.errors import MissingDependency, TrainingError
 from boostrank.core.types import Float64Array
 from boostrank.records import jsonable
-from boostrank.reporting.html import block
+from boostrank.reporting.html import block, read_template
 from boostrank.reporting.table import pandas
 
 
@@ -39,9 +38,13 @@ distinguish.
 
 CATEGORY = ["#3b7fc4", "#d95f02", "#1b9e77", "#a873c9", "#b38b14", "#d4587d", "#459bab", "#8b929a"]
 
-# Colours of text, titles, lines and background, as in style.css.
-_LIGHT = ("#1c2024", "#60666d", "#d9dde1", "#ffffff")
-_DARK = ("#e6e8ea", "#9ba1a8", "#363b41", "#15181b")
+# Colours in the light and the dark theme, as in style.css.
+_THEMES = {
+    "text": ("#1c2024", "#e6e8ea"),
+    "faint": ("#60666d", "#9ba1a8"),
+    "line": ("#d9dde1", "#363b41"),
+    "back": ("#ffffff", "#15181b"),
+}
 
 # vl-convert's V8 reserves 64 GB of address space. It aborts the process under an address limit
 # (`ulimit -v`), and in a process forked after drawing. So it runs in a separate process.
@@ -66,7 +69,6 @@ def need_report_extra() -> None:
     vega_lite_version()
 
 
-@cache
 def vega_lite_version() -> str:
     """Return the Vega-Lite version that Altair writes."""
     version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
@@ -82,27 +84,14 @@ def vega_lite_version() -> str:
 def vega_script() -> str:
     """Return the browser script `window.vegaEmbed` of about 0.9 MB, which takes two seconds to
     build.
-    """
-    need_report_extra()
-    arguments = {"snippet": "window.vegaEmbed = vegaEmbed;", "vl_version": vega_lite_version()}
-    script = _bundle(arguments)
-    # Notice required by the BSD licence.
-    notice = (
-        "/* Vega, Vega-Lite, Vega-Embed: copyright University of Washington Interactive Data Lab,"
-        " BSD-3-Clause */"
-    )
-    return f"{notice}(() => {{{script}\n}})();"
-
-
-def _bundle(arguments: Mapping[str, str]) -> str:
-    """Return the result of `vl_convert.javascript_bundle`.
 
     Raises:
         TrainingError: the process that builds the script cannot be started, or fails.
     """
-    request = json.dumps(
-        {"path": [os.path.abspath(folder) for folder in sys.path], "arguments": arguments}
-    )
+    need_report_extra()
+    arguments = {"snippet": "window.vegaEmbed = vegaEmbed;", "vl_version": vega_lite_version()}
+    folders = [os.path.abspath(folder) for folder in sys.path]
+    request = json.dumps({"path": folders, "arguments": arguments})
     try:  # -P: import nothing from the current folder
         process = subprocess.run(
             [sys.executable, "-P", "-c", _CHILD],
@@ -116,16 +105,19 @@ def _bundle(arguments: Mapping[str, str]) -> str:
             "the script of charts cannot be built; give the process 64 GB of address space (ulimit"
             f" -v), of which it uses little: {output.rpartition(chr(10))[2] or error}"
         ) from error
-    script: str = json.loads(process.stdout)
-    return script
+    # Notice required by the BSD licence.
+    notice = (
+        "/* Vega, Vega-Lite, Vega-Embed: copyright University of Washington Interactive Data Lab,"
+        " BSD-3-Clause */"
+    )
+    return f"{notice}(() => {{{json.loads(process.stdout)}\n}})();"
 
 
 def theme(*, dark: bool = False) -> dict[str, Any]:
     """Return the shared Vega-Lite `config`."""
-    colour_names, page_colours = ("text", "faint", "line", "back"), _DARK if dark else _LIGHT
-    colours = COLOURS | dict(zip(colour_names, page_colours, strict=True))
-    template = files("boostrank.reporting").joinpath("templates", "theme.json").read_text("utf-8")
-    return {**json.loads(Template(template).substitute(colours)), "range": {"category": CATEGORY}}
+    colours = COLOURS | {name: both[dark] for name, both in _THEMES.items()}
+    text = Template(read_template("theme.json")).substitute(colours)
+    return {**json.loads(text), "range": {"category": CATEGORY}}
 
 
 _DIGITS = 5
@@ -173,17 +165,15 @@ class Chart:
     def __html__(self) -> str:
         """Return the element that the page's script draws into."""
         spec = self.spec()
-        datasets = {name: _columns(rows) for name, rows in spec.pop("datasets").items()}
+        # Columns take less space in a page than rows.
+        datasets = {}
+        for name, rows in spec.pop("datasets").items():
+            keys = dict.fromkeys(key for row in rows for key in row)
+            datasets[name] = {key: [row.get(key) for row in rows] for key in keys}
         # The largest data set can be saved from the page.
         numbers = max(datasets, key=lambda name: sum(map(len, datasets[name].values())))
         data = {"name": self.name, "spec": spec, "datasets": datasets, "numbers": numbers}
         return block("parts.html", "chart", chart=self, data=data)
-
-
-def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Convert rows to columns, which take less space in a page."""
-    keys = dict.fromkeys(key for row in rows for key in row)
-    return {key: [row.get(key) for row in rows] for key in keys}
 
 
 def lines(
@@ -245,20 +235,20 @@ def histogram(
 def row_chart(
     name: str,
     frame: Any,
-    y: str,
     tips: Sequence[str],
     title: str,
     value: str = "value",
     **channels: Any,
 ) -> Chart:
     """Draw the value and the interval from `low` to `high` of each row of a frame, below each
-    other and named by the channel `y`.
+    other.
 
     Args:
+        tips: columns of tooltips, of which the first names the rows.
         title: title of the axis of values.
         channels: further channels, such as `color`.
     """
-    rows = alt.Y(y, sort=None, title=None)
+    rows = alt.Y(tips[0], sort=None, title=None)
     base = alt.Chart(frame).encode(y=rows, tooltip=tooltips(*tips), **channels)
     x = alt.X("low:Q", title=title, scale=alt.Scale(zero=False, nice=True))
     figure = base.mark_rule(strokeWidth=4, opacity=0.5).encode(x=x, x2="high:Q")

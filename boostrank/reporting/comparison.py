@@ -18,13 +18,13 @@ from markupsafe import Markup
 
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.files import path_of
-from boostrank.core.resampling import PAIRED_RESAMPLES, crossed_difference, paired_difference
+from boostrank.core.resampling import PAIRED_RESAMPLES
 from boostrank.core.text import NUMERIC, count_of
 from boostrank.core.types import Array, Float64Array, Int64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.files.join import MACHINE
 from boostrank.files.judgements import Values, values_by_query
-from boostrank.metrics import BoundMetrics, Conventions, Metric, MetricResult
+from boostrank.metrics import Conventions, Metric, MetricResult
 from boostrank.metrics.measure import Metrics
 from boostrank.model.ranking_model import RankingModel
 from boostrank.model.trec import bind_run, data_of_runs, describe_left_out
@@ -50,15 +50,8 @@ from boostrank.reporting.rank_changes import (
 )
 from boostrank.reporting.result import Result, plain
 from boostrank.reporting.section import Context, PageSection, page
-from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
-from boostrank.reporting.table import (
-    Cell,
-    Column,
-    Table,
-    interval,
-    table_of_objects,
-    table_of_rows,
-)
+from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, holm
+from boostrank.reporting.table import Cell, Column, Table, interval, table_of_rows
 
 _BINS = 40
 GRAMMAR = (
@@ -98,11 +91,6 @@ class Regression:
     segments: Mapping[str, str]
     moves: tuple[RankChange, ...]
     swap: Inversion | None
-
-    @property
-    def difference(self) -> float:
-        """New minus old."""
-        return self.new - self.old
 
 
 @dataclass(frozen=True)
@@ -184,7 +172,7 @@ class ConditionOutcome:
 
     condition: Condition
     holds: bool
-    where: tuple[str, ...] = ()
+    where: tuple[str, ...]
 
 
 class Comparison(Result):
@@ -217,10 +205,10 @@ class Comparison(Result):
     per_query: Mapping[str, Float64Array]
     of_segment: Mapping[str, Array]
     models: Mapping[str, Mapping[str, list[float]]]
-    notes: tuple[str, ...] = ()
-    judges: tuple[JudgedDifference, ...] = ()
-    meanings: tuple[str, ...] = ()
-    trees: tuple[int | None, int | None] = (None, None)
+    notes: tuple[str, ...]
+    judges: tuple[JudgedDifference, ...]
+    meanings: tuple[str, ...]
+    trees: tuple[int | None, int | None]
 
     @property
     def failed(self) -> bool:
@@ -275,48 +263,56 @@ class Comparison(Result):
         return words
 
     HIDDEN = (
-        *("qids", "per_query", "of_segment", "outcomes", "meanings", "trees"),
-        *("differences", "queries"),
+        "qids",
+        "per_query",
+        "of_segment",
+        "outcomes",
+        "meanings",
+        "trees",
+        "differences",
+        "queries",
     )
 
     def tables(self) -> tuple[Table, ...]:
         """Return all differences, and the values of each query."""
         differences = (*self.metrics.values(), *self.segments)
-        ends, about = ("low", "high"), "new minus old"
         columns = (
             *("metric", "kind", "segment", "queries #", "old .4f", "new .4f"),
-            Column("mean", "difference", "+.4f", about, ends=ends, drawn=True),
-            Column("better", format="", help="queries that gained"),
-            Column("same", format="", help="queries that stayed"),
-            Column("worse", format="", help="queries that lost"),
-            Column("p", format=".4f", help="two-sided p-value"),
-            Column("p_holm", "p (Holm)", ".4f", "p-value adjusted for all segments"),
+            Column("mean", "difference", "+.4f", "new minus old", ends=("low", "high"), drawn=True),
+            "better # | queries that gained",
+            "same # | queries that stayed",
+            "worse # | queries that lost",
+            "p .4f | two-sided p-value",
+            "p_holm .4f p (Holm) | p-value adjusted for all segments",
         )
         means = [Cell(row.mean, look=row.look) for row in differences]
         queries: dict[str, Any] = {"qid": self.qids}
         for name, values in self.per_query.items():
             queries |= {f"{name} old": values[:, 0], f"{name} new": values[:, 1]}
         return (
-            replace(table_of_objects("differences", differences, columns), cells={"mean": means}),
+            table_of_rows("differences", differences, columns, mean=means),
             Table("queries", queries | {**self.of_segment}),
             *([judges_table(self.judges)] if self.judges else []),
         )
 
     def regression_table(self) -> Table:
         """Return the queries with the largest losses."""
-        loss = Column("difference", format="+.4f", look="worse")
-        columns: list[Column | str] = [
-            "qid - query",
-            "old .4f",
-            "new .4f",
-            loss,
-            *map(Column, self.of_segment),
-        ]
-        keys = ("qid", "old", "new", "difference")
+        loss, segments = (
+            Column("difference", format="+.4f", look="worse"),
+            map(Column, self.of_segment),
+        )
         rows = [
-            {**{key: getattr(row, key) for key in keys}, **row.segments} for row in self.regressions
+            {
+                "qid": row.qid,
+                "old": row.old,
+                "new": row.new,
+                "difference": row.new - row.old,
+                **row.segments,
+            }
+            for row in self.regressions
         ]
-        return table_of_rows("worst", rows, columns)
+        columns = ("qid - query", "old .4f", "new .4f", loss)
+        return table_of_rows("worst", rows, (*columns, *segments))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data, without the values per query."""
@@ -354,19 +350,18 @@ class Comparison(Result):
             "regressions": f"Worst regressions: {self.first}",
         }
         # Render the blocks of the template.
-        drawn: list[Any] = []
-        variables = {"comparison": self, "data": data, "drawn": drawn, **_variables(self)}
+        charts: list[Any] = []
+        variables = {"comparison": self, "data": data, "drawn": charts, **_variables(self)}
 
         def render(name: str) -> Markup:
             return block("comparison.html", name, **variables)
 
-        sections = [PageSection(name, heading, render(name)) for name, heading in titles.items()]
-        page_variables = {
-            "drawn": drawn,
-            "heading": render("heading"),
-            "summary": render("summary"),
-        }
-        return page(f"{self.new} against {self.old}", sections, self.opening, **page_variables)
+        sections = [
+            PageSection(name, heading, render(name), drawn=charts)
+            for name, heading in titles.items()
+        ]
+        top = {name: render(name) for name in ("heading", "summary")}
+        return page(f"{self.new} against {self.old}", sections, self.opening, **top)
 
 
 @takes_dataset
@@ -466,11 +461,19 @@ def compare(
     """
     context = Context(None, data, metrics, **options)
     names = [name for metric in context.metrics for name in metric.names]
-    conditions = _parse_conditions(fail_if, names, machine is not None)
+    texts = [fail_if] if isinstance(fail_if, str) else fail_if
+    conditions = [
+        text if isinstance(text, Condition) else Condition.parse(text, names) for text in texts
+    ]
+    if machine is not None and any(condition.anywhere for condition in conditions):
+        raise ParameterError(
+            "a condition 'in any' segment has too few queries with a machine's grades: leave out"
+            " 'in any', or the machine"
+        )
     if top < 1:
         raise ParameterError(f"top must be at least 1, but got {top}")
     check_in_step(old=old, new=new)
-    rankers = {"old": _trainings(old, "old", context), "new": _trainings(new, "new", context)}
+    rankers = [_trainings(old, "old", context), _trainings(new, "new", context)]
     # Measure the requested metrics and those of the conditions by the machine's grades, if there
     # are any, and go on with the queries of people.
     extra = dict.fromkeys(c.metric for c in conditions if c.metric not in names)
@@ -479,45 +482,42 @@ def compare(
     if machine is not None:
         judged = JudgedQueries.split(machine, data)
         of_machine = replace(context, data=judged.machine)
-        rankers_of_machine = _restrict(rankers, data, judged.chosen)
         try:
-            by_machine = _values(of_machine, of_machine.bound(everything), rankers_of_machine)
+            rankers_of_machine = _restrict(rankers, data, judged.chosen)
+            by_machine = _values(of_machine, everything, rankers_of_machine)
         except DataError as error:
             raise DataError(f"by the machine's grades: {error}") from None
         rankers = _restrict(rankers, data, judged.chosen[judged.at])
         context = replace(context, data=judged.people)
-    data, bound = context.data, context.bound(everything)
-    values = _values(context, bound, rankers)
+    data, values = context.data, _values(context, everything, rankers)
     # Compare all queries, and the queries of each segment.
-    cuts = segmentations(context.segments, data.labels, data.queries)
-    measured, in_segments = _measure_differences(bound, values, context, cuts)
+    measured, in_segments = _measure_differences(context, everything, values)
     judges = [] if judged is None else _by_judges(judged, values, by_machine, measured)
     both = {row.metric: _by_both(measured[row.metric], row) for row in judges[2::3]}
     # Find what changed in the lists, by the first model of each ranker.
-    first, second = rankers["old"][0], rankers["new"][0]
+    first, second = [trainings[0] for trainings in rankers]
     ranks = ranks_of(first, data.queries), ranks_of(second, data.queries)
-    of_segment = {cut.kind: cut.name_of_query for cut in cuts}
     per_query = {name: _means(sides) for name, sides in values.items()}
-    lost = _regressions(bound, per_query[bound.names[0]], data, ranks, of_segment, top, worst)
+    lost = _regressions(context, everything[0], next(iter(per_query.values())), ranks, top, worst)
     notes = [*_untested(conditions, in_segments), *(judged.notes if judged else ())]
-    if any(len(side) > 1 for side in rankers.values()):
+    if any(len(trainings) > 1 for trainings in rankers):
         notes.insert(0, "changes of ranks are those of the first model of each ranker")
     return Comparison(
-        old=_called(rankers["old"]),
-        new=_called(rankers["new"]),
+        old=_called(rankers[0]),
+        new=_called(rankers[1]),
         metrics=measured,
         segments=tuple(in_segments),
         churn=churn(*ranks, data.queries, top),
         regressions=lost,
         outcomes=tuple(_test_condition(each, measured | both, in_segments) for each in conditions),
-        conventions=bound.conventions,
+        conventions=context.rules,
         qids=data.queries.qid,
         per_query=per_query,
-        of_segment=of_segment,
+        of_segment=context.of_segment,
         models={name: _means_of_models(sides, data) for name, sides in values.items()},
         notes=tuple(notes),
         judges=tuple(judges),
-        meanings=tuple({metric.meaning: None for metric in bound.metrics if metric.meaning}),
+        meanings=tuple({metric.meaning: None for metric in everything if metric.meaning}),
         trees=(second.trees, first.trees),
     )
 
@@ -563,48 +563,33 @@ def compare_runs(
     return replace(comparison, notes=(*filter(None, notes), *comparison.notes))
 
 
-def _parse_conditions(
-    fail_if: str | Iterable[str | Condition], names: Sequence[str], has_machine: bool
-) -> list[Condition]:
-    """Return the conditions, given the names of the requested metrics."""
-    texts = [fail_if] if isinstance(fail_if, str) else fail_if
-    conditions = [
-        text if isinstance(text, Condition) else Condition.parse(text, names) for text in texts
-    ]
-    if has_machine and any(condition.anywhere for condition in conditions):
-        raise ParameterError(
-            "a condition 'in any' segment has too few queries with a machine's grades: leave out"
-            " 'in any', or the machine"
-        )
-    return conditions
-
-
 def _restrict(
-    rankers: Mapping[str, Sequence[Ranker]], data: RankingDataset, queries: Int64Array
-) -> dict[str, list[Ranker]]:
+    rankers: Sequence[Sequence[Ranker]], data: RankingDataset, queries: Int64Array
+) -> list[list[Ranker]]:
     rows = data.queries.take(queries)[1]
-    return {
-        side: [replace(ranker, scores=ranker.scores[rows]) for ranker in of_side]
-        for side, of_side in rankers.items()
-    }
+    return [
+        [replace(ranker, scores=ranker.scores[rows]) for ranker in trainings]
+        for trainings in rankers
+    ]
 
 
 def _values(
-    context: Context, bound: BoundMetrics, rankers: Mapping[str, Sequence[Ranker]]
+    context: Context, metrics: Sequence[Metric], rankers: Sequence[Sequence[Ranker]]
 ) -> dict[str, list[Float64Array]]:
     """Return the values of each query by metric, for the trainings of the old and of the new
     ranker, float64[Q, m], NaN in queries that do not count for all of them.
     """
+    bound = context.bound(metrics)
 
     def measure(training: Ranker) -> dict[str, Float64Array]:
         if not training.is_run:
             return bound.per_query(training.scores)
         listed, scores = bind_run(
-            bound.metrics, context.data, training.scores, context.rules, context.threads
+            metrics, context.data, training.scores, context.rules, context.threads
         )
         return listed.per_query(scores)
 
-    of_models = [list(map(measure, trainings)) for trainings in rankers.values()]
+    of_models = [list(map(measure, trainings)) for trainings in rankers]
     values = {}
     for name in bound.names:
         sides = [np.column_stack([each[name] for each in side]) for side in of_models]
@@ -653,18 +638,17 @@ def _by_both(difference: Difference, both: JudgedDifference) -> Difference:
 
 
 def _regressions(
-    bound: BoundMetrics,
+    context: Context,
+    metric: Metric,
     values: Float64Array,
-    data: RankingDataset,
     ranks: tuple[Float64Array, Float64Array],
-    of_segment: Mapping[str, Array],
     top: int,
     worst: int,
 ) -> tuple[Regression, ...]:
     """Return the queries that lost most of the first metric, with their costliest inversions."""
-    metric, grades = bound.metrics[0], data.labels
+    data, grades = context.data, context.data.labels
     if not metric.function:
-        grades = metric.spec.grades(grades, bound.conventions)
+        grades = metric.spec.grades(grades, context.rules)
     change = np.nan_to_num(values[:, 1] - values[:, 0], nan=0.0)
     change = change if metric.higher_is_better else -change
     regressions = []
@@ -672,7 +656,7 @@ def _regressions(
         if change[q] >= -TIE:
             break
         moves = rank_changes_in(q, *ranks, data, top)
-        segments = {kind: str(segment[q]) for kind, segment in of_segment.items()}
+        segments = {kind: str(segment[q]) for kind, segment in context.of_segment.items()}
         swap, (old, new) = costliest_inversion(moves, grades), values[q].tolist()
         qid = data.queries.describe_query(q)
         regressions.append(Regression(qid, old, new, segments, moves, swap))
@@ -681,12 +665,13 @@ def _regressions(
 
 def _trainings(ranker: Any, name: str, context: Context) -> list[Ranker]:
     """Return the trainings of a ranker, which are the items of a list unless it has scores."""
+    trainings = {name: ranker}
     several = isinstance(ranker, list | tuple) and len(ranker) > 0
-    if not several or isinstance(ranker[0], Real) or NUMERIC.fullmatch(str(ranker[0])):
-        return [Ranker.from_source(ranker, name, context.data, context.threads)]
+    if several and not isinstance(ranker[0], Real) and not NUMERIC.fullmatch(str(ranker[0])):
+        trainings = {f"{name} {i}": model for i, model in enumerate(ranker, 1)}
     return [
-        Ranker.from_source(model, f"{name} {i}", context.data, context.threads)
-        for i, model in enumerate(ranker, 1)
+        Ranker.from_source(source, title, context.data, context.threads)
+        for title, source in trainings.items()
     ]
 
 
@@ -696,82 +681,38 @@ def _called(trainings: Sequence[Ranker]) -> str:
 
 
 def _measure_differences(
-    bound: BoundMetrics,
-    values: Mapping[str, Sequence[Float64Array]],
-    context: Context,
-    cuts: Sequence[Segmentation],
+    context: Context, metrics: Sequence[Metric], values: Mapping[str, Sequence[Float64Array]]
 ) -> tuple[dict[str, Difference], list[Difference]]:
     """Return the differences over all queries by metric, and those in all segments with an included
     query.
     """
     measured: dict[str, Difference] = {}
     in_segments: list[Difference] = []
+    higher = {name: metric.higher_is_better for metric in metrics for name in metric.names}
     for name, sides in values.items():
-        metric = next(metric for metric in bound.metrics if name in metric.names)
-        measure = partial(_difference, name, metric.higher_is_better, sides, context)
+        measure = partial(context.measure_difference, name, sides, higher_is_better=higher[name])
         counted, rows = ~np.isnan(sides[0][:, 0]), []
         measured[name] = measure(counted)
-        for cut in cuts:
+        for cut in context.cuts:
             for segment, inside in cut.split(counted):
                 row = measure(inside, cut.kind, segment)
                 if row.queries < FEWEST_FOR_INTERVAL:
                     row = replace(row, low=math.nan, high=math.nan)
                 rows.append(row)
         # The randomisation test only flips signs, so segments without any change are not tested.
-        tested, adjusted = [row.better + row.worse > 0 for row in rows], np.ones(len(rows))
-        adjusted[tested] = holm([row.p for row in rows if row.better + row.worse])
-        adjusted_rows = zip(rows, adjusted.tolist(), strict=True)
-        in_segments += [replace(row, p_holm=p) for row, p in adjusted_rows]
+        tested = [row.better + row.worse > 0 for row in rows]
+        p_holm = np.ones(len(rows))
+        p_holm[tested] = holm(np.array([row.p for row in rows])[tested])
+        in_segments += [
+            replace(row, p_holm=p) for row, p in zip(rows, p_holm.tolist(), strict=True)
+        ]
     return measured, in_segments
-
-
-def _difference(
-    metric: str,
-    higher_is_better: bool,
-    sides: Sequence[Float64Array],
-    context: Context,
-    inside: Array,
-    kind: str = "all",
-    segment: str = "all",
-) -> Difference:
-    """Return the difference over the included queries.
-
-    Args:
-        sides: values of the models of the old and of the new ranker, float64[Q, m].
-        inside: bool[Q], the included queries, of which there must be one.
-    """
-    w = context.data.queries.each_weight[inside]
-    before, after = sides[0][inside], sides[1][inside]
-    old, new = before.mean(axis=1), after.mean(axis=1)
-    matters, luck = (context.matters or {}).get(metric, math.nan), math.nan
-    if before.shape[1] == after.shape[1] == 1:
-        how = {"resamples": PAIRED_RESAMPLES, "seed": context.seed}
-        result = paired_difference(new, old, weights=w, **how)
-    else:
-        result, luck = crossed_difference(after, before, weights=w)
-        matters = math.nan  # the interval has the luck of training already
-    change = new - old if higher_is_better else old - new
-    better, worse = int(np.count_nonzero(change > TIE)), int(np.count_nonzero(change < -TIE))
-    return Difference(
-        kind=kind,
-        segment=segment,
-        metric=metric,
-        **vars(result),
-        old=float(np.average(old, weights=w)),
-        new=float(np.average(new, weights=w)),
-        better=better,
-        same=old.size - better - worse,
-        worse=worse,
-        matters=matters,
-        luck=luck,
-        higher_is_better=higher_is_better,
-    )
 
 
 def _test_condition(
     condition: Condition, metrics: Mapping[str, Difference], segments: Sequence[Difference]
 ) -> ConditionOutcome:
-    whole = metrics[condition.metric]
+    whole, name = metrics[condition.metric], condition.end or "mean"
     measured = [whole]
     if condition.anywhere:
         measured = [segment for segment in segments if segment.metric == condition.metric]
@@ -784,17 +725,13 @@ def _test_condition(
             cause = f"{PAIRED_RESAMPLES:,} random flips of signs give p of at least {by_flips:.2g};"
         if condition.alpha <= max(by_queries, by_flips):
             raise DataError(f"'{condition}' can never hold: {cause} use a larger p")
-    name = condition.end or "mean"
-    if condition.anywhere:
-        rows = [row for row in measured if condition.holds(getattr(row, name), row.p_holm)]
-        where = tuple(f"{row.kind} {row.segment}" for row in rows)
-        return ConditionOutcome(condition, bool(where), where)
-    value = getattr(whole, name)
-    if math.isnan(value):
+    if not condition.anywhere and math.isnan(getattr(whole, name)):
         raise DataError(
             f"one query has no interval, so '{condition}' cannot be tested: use more queries"
         )
-    return ConditionOutcome(condition, condition.holds(value, whole.p))
+    rows = [row for row in measured if condition.holds(getattr(row, name), row.p_adjusted)]
+    where = tuple(f"{row.kind} {row.segment}" for row in rows if condition.anywhere)
+    return ConditionOutcome(condition, bool(rows), where)
 
 
 def _untested(conditions: Sequence[Condition], segments: Sequence[Difference]) -> list[str]:

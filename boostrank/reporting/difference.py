@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -72,17 +73,21 @@ class Difference:
         return abs(self.mean) < self.matters
 
     @property
+    def p_adjusted(self) -> float:
+        """`p_holm`, or `p` over all queries."""
+        return float(np.fmax(self.p, self.p_holm))
+
+    @property
     def look(self) -> str:
         """The word "better" or "worse" if the difference exceeds chance and training noise,
         otherwise "".
         """
-        if np.fmax(self.p, self.p_holm) >= _ALPHA or not self.mean or self.by_luck:
+        if self.p_adjusted >= _ALPHA or not self.mean or self.by_luck:
             return ""
         return "better" if (self.mean > 0.0) == self.higher_is_better else "worse"
 
 
-@dataclass(frozen=True)
-class Opening:
+class Opening(NamedTuple):
     """The first line of a report.
 
     Args:

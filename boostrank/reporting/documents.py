@@ -13,7 +13,7 @@ from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.tables import query_name
 
-_RANK = re.compile(r"@\s*(\d+)")
+_RANK = re.compile(r"(@\s*)?(\d+)")
 _ROW = re.compile(r"row[ :=]\s*(\d+)")
 _NAME = re.compile(r"name[:=]\s*(\S.*)")
 # Number of ids that an error lists, and number of ids that are compared for suggestions.
@@ -67,13 +67,28 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
     start = int(data.queries.ptr[query])
     text = f"@{document}" if isinstance(document, int | np.integer) else str(document).strip()
     query_words = f"query {data.queries.describe_query(query)}"
-    rank, row, explicit = _RANK.fullmatch(text), _ROW.fullmatch(text), _NAME.fullmatch(text)
+    digits, row, explicit = _RANK.fullmatch(text), _ROW.fullmatch(text), _NAME.fullmatch(text)
     if row:
-        return _row_in_query(int(row[1]), query, data)
+        number = int(row[1])
+        if not 1 <= number <= data.n_documents:
+            raise DataError(f"the data has no row {number}: its rows are 1 to {data.n_documents:,}")
+        position = number - 1
+        if data.input_rows is not None:
+            position = int(np.flatnonzero(data.input_rows == position)[0])
+        query_of_row = data.queries.of_row(position)
+        if query_of_row != query:
+            raise DataError(
+                f"row {number} belongs to query {data.queries.qid[query_of_row]}, not to"
+                f" {data.queries.qid[query]}; choose a row of that query, or a rank from @1 to"
+                f" @{ranks.size}"
+            )
+        return position
     # Find documents by name.
     name, names = explicit[1] if explicit else text, data.document_names
     query_names = [] if names is None else names[start : start + ranks.size].tolist()
-    by_name = [] if rank else [i for i, each in enumerate(query_names) if each == name]
+    by_name = [i for i, each in enumerate(query_names) if each == name]
+    if digits and digits[1]:
+        by_name = []
     if len(by_name) > 1:
         rows = ", ".join(
             f"row:{_input_row(start + i, data)} (rank {ranks[i]})" for i in by_name[:_LISTED]
@@ -83,8 +98,8 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
         )
     # Digits without a prefix may be a name or a rank.
     by_rank = []
-    if rank or (not explicit and text.isdecimal()):
-        number = int(text.lstrip("@"))
+    if digits:
+        number = int(digits[2])
         by_rank = np.flatnonzero(ranks == number).tolist()
         if not by_name and not by_rank:
             raise DataError(
@@ -103,22 +118,6 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
         f"{query_words} has no document {name!r}.{hint} Write a name, @1 to @{ranks.size} for a"
         " rank, or row:N for a row of the data"
     )
-
-
-def _row_in_query(row_number: int, query: int, data: RankingDataset) -> int:
-    if not 1 <= row_number <= data.n_documents:
-        raise DataError(f"the data has no row {row_number}: its rows are 1 to {data.n_documents:,}")
-    row = row_number - 1
-    if data.input_rows is not None:
-        row = int(np.flatnonzero(data.input_rows == row)[0])
-    query_of_row = data.queries.of_row(row)
-    if query_of_row != query:
-        raise DataError(
-            f"row {row_number} belongs to query {data.queries.qid[query_of_row]}, not to"
-            f" {data.queries.qid[query]}; choose a row of that query, or a rank from @1 to"
-            f" @{data.queries.sizes[query]}"
-        )
-    return row
 
 
 def _input_row(row: int, data: RankingDataset) -> int:

@@ -6,7 +6,7 @@ The engine's TreeSHAP (Lundberg et al. 2020) attributes the score difference to 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -21,7 +21,7 @@ from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.reporting.documents import find_document, find_query, shown_name
 from boostrank.reporting.result import Result
-from boostrank.reporting.table import Cell, Column, Table, fixed, table_of_objects
+from boostrank.reporting.table import Cell, Table, fixed, table_of_rows
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Why(Result):
     features: tuple[str, ...]
     values: Float64Array
     contributions: Float64Array
-    notes: tuple[str, ...] = ()
-    categories: Mapping[str, Categories] = field(default_factory=dict)
+    notes: tuple[str, ...]
+    categories: Mapping[str, Categories]
 
     def value_text(self, feature: str, value: float) -> str:
         """Return the category's name, the number, or "missing"."""
@@ -96,28 +96,27 @@ class Why(Result):
     def tables(self) -> tuple[Table, ...]:
         """Return the features, and the pair."""
         signed = fixed(self.contributions.ravel().tolist(), 4, sign=True)
-        data = {"feature": self.features, "a": self.values[0], "b": self.values[1]}
-        data |= {"a_part": self.contributions[0], "b_part": self.contributions[1]}
+        numbers = [*self.values, *self.contributions, self.parts]
+        by_name = dict(zip(("a", "b", "a_part", "b_part", "part"), numbers, strict=True))
         columns = (
             "feature",
             "a # A",
             "b # B",
-            Column("a_part", "part of A", signed, "TreeSHAP contribution to A's score"),
-            Column("b_part", "part of B", signed, "TreeSHAP contribution to B's score"),
-            Column("part", "A - B", signed, "The parts add up to the difference of the scores."),
+            f"a_part {signed} part of A | TreeSHAP contribution to A's score",
+            f"b_part {signed} part of B | TreeSHAP contribution to B's score",
+            f"part {signed} A - B | The parts add up to the difference of the scores.",
         )
         cells = {
             document: [
                 Cell(value, self.value_text(feature, value))
-                for feature, value in zip(self.features, data[document].tolist(), strict=True)
+                for feature, value in zip(self.features, by_name[document].tolist(), strict=True)
             ]
             for document in ("a", "b")
         }
         pair_columns = ("document", "name", "rank #", "score .6g", "label g")
-        pair = table_of_objects("pair", (self.a, self.b), pair_columns)
         return (
-            Table("features", data | {"part": self.parts}, columns, cells),
-            replace(pair, cells={"document": ["A", "B"]}),
+            Table("features", {"feature": self.features, **by_name}, columns, cells),
+            table_of_rows("pair", (self.a, self.b), pair_columns, document=["A", "B"]),
         )
 
     def to_dict(self) -> dict[str, Any]:

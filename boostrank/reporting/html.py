@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from importlib.resources import files
+from typing import Any
 
 from markupsafe import Markup
 
@@ -17,27 +18,27 @@ from boostrank.reporting.table import Cell, Column, Table, fixed, interval
 
 @cache
 def environment() -> Any:
-    """Return the Jinja environment. Its functions `table` and `draw` record the page's tables and
-    charts in `drawn`.
-    """
+    """Return the Jinja environment. Its function `draw` records charts in `drawn`."""
     import jinja2
 
     @jinja2.pass_context
     def draw(context: Any, element: Any, title: str = "", about: str = "") -> Any:
+        if isinstance(element, Table):
+            return table_html(element)
         if title:
             if isinstance(about, Markup):
                 about = " ".join(about.unescape().split())
             element = replace(element, title=str(title), about=about)
         context["drawn"].append(element)
-        return table_html(element) if isinstance(element, Table) else element
+        return element
 
-    @jinja2.pass_context
-    def table(context: Any, table: Any, rows: Any = (), columns: Any = (), **options: Any) -> Any:
-        if isinstance(table, str):  # a table of the page only
-            table = _page_table(table, rows, columns)
-        table = replace(table, name=options.pop("name", table.name))
-        context["drawn"].append(table)
-        return table_html(table, **options)
+    def table(table: Any, rows: Any = (), columns: Any = (), name: str = "", **options: Any) -> Any:
+        if isinstance(table, str):  # a table of the page only, with the arguments of each `Column`
+            declared = [Column(*arguments) for arguments in columns]
+            names = [column.name for column in declared]
+            data = dict(zip(names, zip(*rows, strict=True), strict=False))
+            table = Table(table, data, declared)
+        return table_html(replace(table, name=name or table.name), **options)
 
     jinja = jinja2.Environment(
         loader=jinja2.PackageLoader("boostrank.reporting"),
@@ -50,38 +51,32 @@ def environment() -> Any:
     )
     jinja.filters |= {"f": format, "data": data_text, "to": interval, "count": count_of}
     jinja.tests["nan"] = math.isnan
-    jinja.globals |= {"cell": Cell, "table": table, "draw": draw}
-    jinja.globals |= {"look_of": look_of, "fixed": fixed}
+    functions = {"cell": Cell, "table": table, "draw": draw, "look_of": look_of, "fixed": fixed}
+    jinja.globals |= functions
     macros = jinja.get_template("macros.html").module
     jinja.globals |= {name: getattr(macros, name) for name in ("key", "names", "whisker")}
     return jinja
 
 
 def block(template: str, name: str, **values: Any) -> Markup:
-    """Render one template block, or return "" if it does not exist. Append its charts and tables to
+    """Render one template block, or return "" if it does not exist. Append its charts to
     `drawn`.
     """
     source = environment().select_template([template, "section.html"])
     if name not in source.blocks:
         return Markup("")
-    context = source.new_context({"drawn": []} | values)
-    return Markup("".join(source.blocks[name](context)).strip())
+    return Markup("".join(source.blocks[name](source.new_context(values))).strip())
+
+
+def read_template(name: str) -> str:
+    """Return the text of a file in the folder of templates."""
+    return files("boostrank.reporting").joinpath("templates", name).read_text("utf-8")
 
 
 def data_text(value: Any) -> Markup:
     """Encode a value as JSON that is safe inside a `script` element."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c"))
-
-
-def _page_table(
-    name: str, rows: Iterable[Sequence[Any]], columns: Iterable[Sequence[Any]]
-) -> Table:
-    """Return a table, given rows of values or cells, and the arguments of each `Column`."""
-    declared = [Column(*arguments) for arguments in columns]
-    names = [column.name for column in declared]
-    data = dict(zip(names, zip(*rows, strict=True), strict=False))
-    return Table(name, data, declared)
 
 
 def table_html(table: Table, **options: Any) -> Markup:
@@ -127,17 +122,10 @@ def _whiskers(means: Sequence[Cell], low: Sequence[Cell], high: Sequence[Cell]) 
     return cells
 
 
-class _HtmlCell(NamedTuple):
-    """A cell's content, sort key and CSS classes. A cell without a sort key is sorted by its
+def _html_cell(column: Column, cell: Cell) -> tuple[Any, str | None, str]:
+    """Return a cell's content, sort key and CSS classes. A cell without a sort key is sorted by its
     content.
     """
-
-    content: Any
-    sort_key: str | None
-    classes: str
-
-
-def _html_cell(column: Column, cell: Cell) -> _HtmlCell:
     value = cell.value
     text = column.text(cell, "–")  # noqa: RUF001  a dash
     css_look = cell.look or column.look
@@ -150,7 +138,7 @@ def _html_cell(column: Column, cell: Cell) -> _HtmlCell:
         sort_key = ""
     elif isinstance(value, bool | int | float):
         sort_key = f"{value:.8g}"
-    return _HtmlCell(text, sort_key, f"{css_class} {css_look}".strip())
+    return text, sort_key, f"{css_class} {css_look}".strip()
 
 
 def look_of(low: float, high: float) -> str:

@@ -20,7 +20,7 @@ m' is the grade of another document.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,6 +41,7 @@ _LEAST_WEIGHT = 1e-3  # weights of queries must be positive
 _MOST_GRADES = 12  # rows and columns of the table of grades
 
 
+@dataclass(eq=False)
 class Judges:
     """The judgements of people and a machine in a table that `files.join` makes.
 
@@ -49,22 +50,19 @@ class Judges:
         weight: weight in training of what only the machine judged; None for the share of the
             variance of people's gains that it explains.
         segments: segment by query id, or a file with them.
-
-    Attributes:
         tables: agreement, grades and expected gains, to print.
         words: numbers of documents, what the machine's grades explain, and the options of `train`.
     """
 
-    def __init__(
-        self,
-        gain: Any = "exponential",
-        weight: float | None = None,
-        segments: Mapping[str, str] | str | None = None,
-    ) -> None:
-        self._gain, self._weight = gain, weight
-        self._segments = read_segments(segments) if isinstance(segments, str) else segments
-        self.tables: list[Table] = []
-        self.words: list[str] = []
+    gain: Any = "exponential"
+    weight: float | None = None
+    segments: Any = None
+    tables: Sequence[Table] = ()
+    words: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.segments, str):
+            self.segments = read_segments(self.segments)
 
     def add(self, table: Any) -> Any:
         """Return an Arrow table with the columns `gain` and, unless the weight is 1, `weight`.
@@ -87,28 +85,30 @@ class Judges:
                 " judged"
             )
         with queries.naming_rows():
-            gains = gains_from_labels(np.where(is_people, people, 0.0), self._gain)
+            gains = gains_from_labels(np.where(is_people, people, 0.0), self.gain)
         # Compare the judges, where each document stands for as many as its chance says.
         weights = np.ones(people.size)
         if CHANCE in table.column_names:
             weights = 1.0 / _numbers(table[CHANCE])
-        segment_of_query = self._segments or {}
+        segment_of_query = self.segments or {}
         default = NO_SEGMENT if segment_of_query else ""
         names = [segment_of_query.get(str(qid), default) for qid in queries.qid.tolist()]
         segments = np.array(names, object)[query]
         of_both = {"query": query[both], "weights": weights[both], "segments": segments[both]}
         gain_map = learn_gains(machine[both], gains[both], **of_both)
-        self.tables = [agreement(people[both], machine[both], **of_both), gain_map.table()]
-        if max(np.unique(grades[both]).size for grades in (people, machine)) <= _MOST_GRADES:
-            self.tables.insert(1, confusion(people[both], machine[both]))
+        judged = people[both], machine[both]
+        grade_tables = []
+        if max(np.unique(grades).size for grades in judged) <= _MOST_GRADES:
+            grade_tables = [confusion(*judged)]
+        self.tables = [agreement(*judged, **of_both), *grade_tables, gain_map.table()]
         # Add the columns after those of the judges.
         expected = np.where(is_people, gains, gain_map.expected(machine, segments))
         dropped = [name for name in (MACHINE, CHANCE) if name in table.column_names]
         table = table.add_column(3 + len(dropped), ADDED[0], [expected])
         reading = f"--gain gain --drop {','.join(['gain', *dropped])}"
         weight = gain_map.share(segments)
-        if self._weight is not None:
-            weight[:] = self._weight
+        if self.weight is not None:
+            weight[:] = self.weight
         if weight.min() < 1.0:
             document_weights = np.where(is_people, 1.0, np.maximum(weight, _LEAST_WEIGHT))
             sums = np.add.reduceat(document_weights, queries.ptr[:-1])
@@ -116,7 +116,7 @@ class Judges:
             table = table.add_column(4 + len(dropped), ADDED[1], [query_weights])
             reading += " --weight weight"
         shares = [f"{name} {part.explained:.0%}" for name, part in gain_map.of_segment.items()]
-        if self._segments and not shares:
+        if self.segments and not shares:
             shares = ["by one map, as well as by one for each segment"]
         explained = f"{gain_map.explained:.0%} of the variance of people's gains"
         if not gain_map.explained:
@@ -176,8 +176,8 @@ class GainMap:
             gains, first = np.unique(part.gains, return_index=True)
             counts = np.add.reduceat(part.documents, first)
             for grade, count, gain in zip(part.grades[first], counts, gains, strict=True):
-                cells = {"from machine": grade, "documents": count, "expected gain": gain}
-                rows.append({"segment": name, **cells})
+                row = {"segment": name, "from machine": grade, "documents": count}
+                rows.append(row | {"expected gain": gain})
         return table_of_rows("gains", rows)
 
 
@@ -224,7 +224,7 @@ def fit_gains(
     machine: Float64Array,
     gains: Float64Array,
     weights: Float64Array,
-    segments: Array | None = None,
+    segments: Any = (),
 ) -> GainMap:
     """Return the map of documents that both judged, and those of segments; see `learn_gains`."""
     from scipy.optimize import isotonic_regression
@@ -239,7 +239,7 @@ def fit_gains(
         return GainMap(grades, rising, np.bincount(position, minlength=grades.size))
 
     gain_map, prior = fit(slice(None), 0.0, 0.0), _PRIOR * float(weights.mean())
-    names = [] if segments is None else sorted(set(segments.tolist()) - {""})
+    names = sorted({*segments} - {""})
     return replace(
         gain_map,
         of_segment={name: fit(segments == name, prior, gain_map.gains) for name in names},
@@ -263,10 +263,9 @@ def agreement(
             segment of each document. The segment is "" if there are none.
     """
     products = [people**0, people, machine, people**2, machine**2, people * machine]
-    in_segment = {"all": segments == segments}
-    in_segment |= {name: segments == name for name in sorted(set(segments.tolist()) - {""})}
+    in_segment = {name: segments == name for name in sorted({*segments} - {""})}
     table_rows = []
-    for name, rows in in_segment.items():
+    for name, rows in {"all": segments == segments, **in_segment}.items():
         # Sum within queries, which are resampled.
         query_numbers, owner = np.unique(query[rows], return_inverse=True)
         columns = [np.bincount(owner, (weights * product)[rows]) for product in products]
@@ -274,12 +273,22 @@ def agreement(
         total = sums.sum(axis=0) / sums[:, 0].sum()
         resampled_kappas = _kappa(resampled_sums(sums, resamples=RESAMPLES, seed=0))
         low, high = expanded_interval(resampled_kappas, query_numbers.size)
-        counts = {"segment": name, "documents": owner.size, "queries": query_numbers.size}
-        kappa = {"low": low, "high": high, "kappa": float(_kappa(total))}
-        table_rows.append({**counts, **kappa, "machine - people": total[2] - total[1]})
+        table_rows.append(
+            {
+                "segment": name,
+                "documents": owner.size,
+                "queries": query_numbers.size,
+                "low": low,
+                "high": high,
+                "kappa": float(_kappa(total)),
+                "machine - people": total[2] - total[1],
+            }
+        )
     declared = (
-        *("segment", "documents ,", "queries ,"),
-        Column("kappa", format=".3f", ends=("low", "high")),
+        "segment",
+        "documents ,",
+        "queries ,",
+        "kappa .3f [low high]",
         Column("machine - people", format="+.3f"),
     )
     return table_of_rows("agreement", table_rows, declared)

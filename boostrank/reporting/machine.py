@@ -32,7 +32,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import nctdtr, stdtr, stdtrit
@@ -43,7 +43,7 @@ from boostrank.core.text import count_of
 from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.join import CHANCE, MACHINE, grades_by_name
-from boostrank.reporting.table import Column, Table, table_of_objects
+from boostrank.reporting.table import Column, Table, table_of_rows
 
 FEWEST = 10
 """Number of queries of people from which a difference is estimated."""
@@ -97,8 +97,7 @@ class JudgedDifference:
     excess: float = 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class JudgedQueries:
+class JudgedQueries(NamedTuple):
     """The queries that a machine judged, and those of them that people judged.
 
     Args:
@@ -343,15 +342,15 @@ def judges_table(rows: Sequence[JudgedDifference]) -> Table:
     """Return the table of the differences by judge."""
     columns = (
         "metric",
-        Column("judges", help="both: people's estimate, with less variance"),
+        "judges | both: people's estimate, with less variance",
         "queries #",
         Column("mean", "difference", "+.4f", "new minus old", ends=("low", "high"), drawn=True),
-        Column("p", format=".4f", help="two-sided p-value"),
-        Column("weight", format=".2f", help="weight of the machine's differences"),
-        Column("bias", format="+.4f", help="machine minus people on the queries of people"),
-        Column("worth", "worth", ".0f", "queries of people alone with this error"),
+        "p .4f | two-sided p-value",
+        "weight .2f | weight of the machine's differences",
+        "bias +.4f | machine minus people on the queries of people",
+        "worth .0f | queries of people alone with this error",
     )
-    return table_of_objects("judges", rows, columns)
+    return table_of_rows("judges", rows, columns)
 
 
 def describe_judges(rows: Sequence[JudgedDifference]) -> str:
@@ -407,7 +406,7 @@ def plan_of(comparison: Any, detect: float) -> Plan:
         values = comparison.per_query[comparison.first]
         change, ones = values[:, 1] - values[:, 0], np.ones(len(values))
         every = np.arange(ones.size)
-        rows = by_judges(comparison.first, change, change, every, ones, ones)[:1]
+        rows = by_judges(comparison.first, change, change, every, ones, ones)
     return plan_queries(rows, detect)
 
 
@@ -415,10 +414,10 @@ def plan_queries(rows: Sequence[JudgedDifference], detect: float) -> Plan:
     """Return how many queries people must judge to detect a difference.
 
     Args:
-        rows: of `by_judges`, or the difference by people only.
+        rows: of `by_judges`, where the machine may be people themselves.
     """
-    people, total = rows[0], rows[min(1, len(rows) - 1)].queries
-    n = people.queries
+    people, machine, with_machine = rows
+    n, total = people.queries, machine.queries
     if not people.error:
         raise DataError(
             f"{people.metric}: no query differs between the rankers, so its spread is unknown"
@@ -441,8 +440,8 @@ def plan_queries(rows: Sequence[JudgedDifference], detect: float) -> Plan:
 
     # The machine saves a share of the variance, unless people judge all queries.
     both = None
-    if len(rows) > 1 and n < total:
-        ratio = (rows[2].error / people.error) ** 2
+    if n < total:
+        ratio = (with_machine.error / people.error) ** 2
         both = count_queries(min(max((1.0 - ratio) / (1.0 - n / total), 0.0), 0.999))
     return Plan(people.metric, detect, total, count_queries(0.0), both)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -164,7 +164,15 @@ def measure_noise(
     # Repeat the training for each source, and stop early if the runs are identical.
     for source in SOURCES:
         run_values: list[dict[str, float]] = []
-        for data, seed in _variants(source, train_set, plan.seed, runs):
+        rng = np.random.default_rng([plan.seed, SOURCES.index(source)])
+        for repeat in range(runs):
+            data, seed = train_set, plan.seed
+            if source == "seed":
+                seed += repeat
+            elif source == "row order":
+                data = train_set.shuffled(rng)
+            else:
+                data = train_set.redrawn(rng)
             model = run(replace(plan.make_training(seed=seed), train_set=data, valid=stopping_sets))
             scores = valid.in_row_order(model.predict(valid, threads=threads))
             first_results = first_results or metrics.results(scores)
@@ -187,17 +195,3 @@ def measure_noise(
         first=first_results,
         seconds=time.perf_counter() - started,
     )
-
-
-def _variants(
-    source: str, data: RankingDataset, seed: int, runs: int
-) -> Iterator[tuple[RankingDataset, int]]:
-    """Yield the training data and the seed for each run."""
-    rng = np.random.default_rng([seed, SOURCES.index(source)])
-    for repeat in range(runs):
-        if source == "seed":
-            yield data, seed + repeat
-        elif source == "row order":
-            yield data.shuffled(rng), seed
-        else:
-            yield data.redrawn(rng), seed

@@ -102,12 +102,6 @@ def compare_objectives(
         )
     seed = int(pop_param(common, SEED_NAMES, 0))
     common["early_stopping_round"] = pop_param(common, STOPPING_NAMES, _PATIENCE)
-    options = TrainOptions(
-        params=common,
-        rounds=num_boost_round or _ROUNDS,
-        backend=backend,
-        conventions=conventions,
-    )
 
     def make_plan(name: str, rate: float, repeat: int = 0) -> Plan:
         objective, data = objectives[name], train_set
@@ -115,20 +109,25 @@ def compare_objectives(
         run_params = {"learning_rate": rate, "seed": seed + repeat}
         if repeat:
             data = train_set.shuffled(np.random.default_rng([seed, repeat]))
-        repeat_options = replace(options, params={**common, **params, **run_params})
-        return resolve(repeat_options, data, [("valid", valid_set)])
+        options = TrainOptions(
+            params={**common, **params, **run_params},
+            rounds=num_boost_round or _ROUNDS,
+            backend=backend,
+            conventions=conventions,
+        )
+        return resolve(options, data, [("valid", valid_set)])
 
     first_objective = next(iter(objectives))
     plan = make_plan(first_objective, rates[0])
     metric = plan.settings.main_metric
     if metric is None:
         raise ParameterError("params has no metric; add a metric, such as metric='ndcg'")
-    options = replace(options, conventions=plan.conventions)  # of all other plans
+    conventions = plan.conventions  # of all other plans
     metric_name, counter = str(metric), itertools.count(1)
     n_trainings = len(objectives) * (len(rates) + repeats - 1)
 
     def measure(model: RankingModel) -> float:
-        return float(model.evals_result["valid"][metric_name][model.best_iteration - 1])
+        return model.best_score["valid"][metric_name]
 
     def train(objective: str, rate: float, repeat: int = 0) -> RankingModel:
         model = execute(make_plan(objective, rate, repeat))
@@ -148,7 +147,7 @@ def compare_objectives(
         models += [train(objective, best_rate, repeat) for repeat in range(1, repeats)]
         first_models = first_models or models
         comparison = compare(
-            models, first_models, test_set, metric, conventions=plan.conventions, worst=0
+            models, first_models, test_set, metric, conventions=conventions, worst=0
         )
         tuned[objective] = TunedObjective(
             rate=best_rate,

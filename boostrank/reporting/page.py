@@ -66,18 +66,17 @@ class Report:
         """The first line of the page, which needs the verdict: how good the model is, how sure, and
         at what cost.
         """
-        verdict = self.results.get("verdict")
+        verdict = self.verdict
         if verdict is None:
             return None
         baseline, trees = verdict.first_baseline.name, [count_trees(self.ranker), self.trees]
-        return open_report(self.model, baseline, verdict.first_lead(), trees)
+        return open_report(self.model, baseline, verdict.lead, trees)
 
     def __repr__(self) -> str:
         about = f"Report of {self.model} on {self.data or 'the data'}: {', '.join(self.results)}"
-        verdict = self.results.get("verdict")
-        if verdict is None:
+        if self.verdict is None:
             return about
-        return "\n".join([str(self.opening), *verdict.meaning.values(), about])
+        return "\n".join([str(self.opening), *self.verdict.meaning.values(), about])
 
     def _repr_html_(self) -> str:
         lines = [*repr(self).splitlines(), self.about]
@@ -100,8 +99,7 @@ class Report:
     @cached_property
     def charts(self) -> dict[str, Chart]:
         """The charts on the page by name."""
-        elements = [element for section in self.sections for element in section.drawn]
-        return {element.name: element for element in elements if isinstance(element, Chart)}
+        return {chart.name: chart for section in self.sections for chart in section.drawn}
 
     @cached_property
     def frames(self) -> dict[str, Any]:
@@ -128,8 +126,7 @@ class Report:
         Args:
             license: identifier of the model's license, such as "mit".
         """
-        verdict, name = self.results.get("verdict"), Path(self.model).name
-        return card_of(self.ranker, name, data_name=self.data, verdict=verdict, license=license)
+        return card_of(self.ranker, Path(self.model).name, self.data, self.verdict, license)
 
     def save(self, folder: str | PathLike[str]) -> list[Path]:
         """Write the page, and the data of each chart and each data frame as CSV.

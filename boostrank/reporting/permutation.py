@@ -8,15 +8,14 @@ feature. Features that are constant within queries are exchanged between queries
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtr
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.kernels.forest import Walker, permute_within
 from boostrank.kernels.primitives import round_seed
@@ -25,13 +24,11 @@ from boostrank.reporting.scoring import (
     DocumentProgress,
     Engine,
     changed_scores,
-    metrics_of_block,
-    over_blocks,
+    measure_blocks,
 )
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """Features that are shuffled together.
 
     Args:
@@ -46,8 +43,7 @@ class Unit:
     between: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Losses:
+class Losses(NamedTuple):
     """The loss in the metric for each unit.
 
     Args:
@@ -73,28 +69,45 @@ def measure_losses(
     repeats: int,
     seed: int,
     threads: int,
-    progress: DocumentProgress | None = None,
+    progress: DocumentProgress = None,
 ) -> Losses:
     """Shuffle each unit `repeats` times and measure its loss. Units must not share columns."""
     data, n_queries = rows.data, len(rows.data.queries)
-    # Raises if the metric is undefined.
-    BoundMetrics([metric], data.labels, queries=data.queries, conventions=conventions)
-    shuffle = _Shuffle(rows, units, seed)
+    unit_of_column = np.full(rows.columns.size, -1, np.int64)
+    for i, unit in enumerate(units):
+        unit_of_column[list(unit.columns)] = i
+    within = np.array([not unit.between for unit in units], np.int64)
+    # Query-level features have one value per query.
+    first_rows = data.queries.ptr[:-1]
+    if within.all():
+        first_rows = first_rows[:0]
+    query_values = rows[first_rows]
+    # Measure each block of queries before and after shuffling.
     base, sums = np.empty(n_queries), np.zeros((len(units), n_queries))
 
-    def measure_block(queries: slice, documents: slice) -> None:
-        bound = metrics_of_block(data, queries, documents, metric, conventions)
+    def measure_block(queries: slice, documents: slice, bound: BoundMetrics) -> None:
         (name,) = bound.names
-        values = rows[documents]
+        values, index = rows[documents], bound.queries
         base[queries] = bound.per_query(scorer.scores(values))[name]
+        order = np.empty(index.longest, np.int64)
+        of_units = unit_of_column, len(units), within
         for repeat in range(repeats):
-            shuffled = shuffle.shuffle_block(values, bound.queries, queries.start, repeat)
-            for unit, scores in changed_scores(
-                scorer, values, shuffled, shuffle.unit_of_column, len(units)
-            ):
-                sums[unit, queries] += base[queries] - bound.per_query(scores)[name]
+            streams = [repeat * 2**32 + unit.stream for unit in units]
+            seeds = np.array([round_seed(seed, stream) for stream in streams])
+            shuffled = values.copy()
+            permute_within(values, index.ptr, queries.start, *of_units, seeds, order, shuffled)
+            # Exchange the values of query-level units between queries.
+            for unit, unit_seed in zip(units, seeds, strict=True):
+                if unit.between:
+                    rng, columns = np.random.default_rng(int(unit_seed)), list(unit.columns)
+                    new_values = query_values[rng.permutation(n_queries)[queries]][:, columns]
+                    shuffled[:, columns] = np.repeat(new_values, index.sizes, axis=0)
+            # Measure the loss of each unit.
+            changed = changed_scores(scorer, values, shuffled, unit_of_column, len(units))
+            for position, scores in changed:
+                sums[position, queries] += base[queries] - bound.per_query(scores)[name]
 
-    over_blocks(measure_block, rows, threads, progress)
+    measure_blocks(measure_block, rows, metric, conventions, threads, progress)
     counted = ~np.isnan(base)
     weights = data.queries.each_weight[counted]
     mean_losses = np.ascontiguousarray(sums[:, counted].T / repeats)
@@ -130,45 +143,6 @@ def p_of_means(values: Float64Array, weights: Float64Array) -> Float64Array:
         np.abs(mean), error, out=np.where(mean == 0.0, 0.0, np.inf), where=error > 0.0
     )
     return np.asarray(2.0 * stdtr(freedom, -t_statistics))
-
-
-class _Shuffle:
-    """Units that are shuffled in one pass.
-
-    Attributes:
-        unit_of_column: int64[c], or -1 for columns that stay.
-    """
-
-    def __init__(self, rows: DenseRows, units: Sequence[Unit], seed: int) -> None:
-        self._units, self._seed = units, seed
-        self.unit_of_column = np.full(rows.columns.size, -1, np.int64)
-        for i, unit in enumerate(units):
-            self.unit_of_column[list(unit.columns)] = i
-        self._within = np.array([not unit.between for unit in units], np.int64)
-        # Query-level features have one value per query.
-        first_rows = rows.data.queries.ptr[:-1]
-        if self._within.all():
-            first_rows = first_rows[:0]
-        self._query_values = rows[first_rows]
-
-    def shuffle_block(
-        self, rows: Float32Array, queries: QueryIndex, first_query: int, repeat: int
-    ) -> Float32Array:
-        """Return the shuffled rows of a block of queries."""
-        streams = [repeat * 2**32 + unit.stream for unit in self._units]
-        seeds = np.array([round_seed(self._seed, stream) for stream in streams])
-        shuffled, order = rows.copy(), np.empty(queries.longest, np.int64)
-        units = self.unit_of_column, len(self._units), self._within
-        permute_within(rows, queries.ptr, first_query, *units, seeds, order, shuffled)
-        # Exchange the values of query-level units between queries.
-        block = slice(first_query, first_query + len(queries))
-        for unit, seed in zip(self._units, seeds, strict=True):
-            if unit.between:
-                rng, columns = np.random.default_rng(int(seed)), list(unit.columns)
-                source_queries = rng.permutation(len(self._query_values))[block]
-                values = self._query_values[source_queries][:, columns]
-                shuffled[:, columns] = np.repeat(values, queries.sizes, axis=0)
-        return shuffled
 
 
 def centred_ranks(values: Array, ptr: Int64Array) -> Float64Array:

@@ -119,32 +119,23 @@ def ranks_of(ranker: Ranker, queries: QueryIndex) -> Float64Array:
 
 def churn(old_ranks: Float64Array, new_ranks: Float64Array, queries: QueryIndex, k: int) -> Churn:
     """Compare the top k of two rankings, given the results of `ranks_of`."""
-    owner, is_longer = queries.of_rows(), queries.sizes > k
+    owner = queries.of_rows()
 
-    def count_entered(depth: int) -> Float64Array:
+    def share_entered(depth: int) -> float:
         entered = owner[(new_ranks <= depth) & (old_ranks > depth)]
-        return np.bincount(entered, minlength=len(queries)) / depth
+        shares = np.bincount(entered, minlength=len(queries)) / depth
+        shares = shares[queries.sizes > depth]
+        return float(shares.mean()) if shares.size else math.nan
 
-    def average(values: Float64Array) -> float:
-        return float(values.mean()) if values.size else math.nan
-
-    entered = count_entered(k)
-    return Churn(
-        k=k,
-        changed=average(entered[is_longer]),
-        queries=int(is_longer.sum()),
-        first=average(count_entered(1)[queries.sizes > 1]),
-    )
+    return Churn(k, share_entered(k), int((queries.sizes > k).sum()), share_entered(1))
 
 
 def rank_changes_in(
     query: int, old: Float64Array, new: Float64Array, data: RankingDataset, k: int
 ) -> tuple[RankChange, ...]:
     """Return the documents in either top k whose rank changed, sorted by old rank."""
-    start, stop = int(data.queries.ptr[query]), int(data.queries.ptr[query + 1])
-    old_ranks, new_ranks = old[start:stop], new[start:stop]
-    moved = np.flatnonzero((np.minimum(old_ranks, new_ranks) <= k) & (old_ranks != new_ranks))
-    moved_in_order = moved[np.argsort(old_ranks[moved])]
+    rows = np.arange(data.queries.ptr[query], data.queries.ptr[query + 1])
+    moved = rows[(np.minimum(old[rows], new[rows]) <= k) & (old[rows] != new[rows])]
     return tuple(
         RankChange(
             document=shown_name(row, data),
@@ -153,7 +144,7 @@ def rank_changes_in(
             old=_rank(old[row]),
             new=_rank(new[row]),
         )
-        for row in (start + moved_in_order).tolist()
+        for row in moved[np.argsort(old[moved])].tolist()
     )
 
 

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any, ClassVar, dataclass_transform
 
-import numpy as np
-
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.text import small_table
 from boostrank.records import jsonable
-from boostrank.reporting.table import Data, Table
+from boostrank.reporting.table import Table
 
 _MOST_ROWS = 10
 """The number of rows in a printed result."""
@@ -31,12 +29,6 @@ def plain(value: Any) -> Any:
         return plain(vars(item)) if is_dataclass(item) else str(item)
 
     return jsonable(value, other=convert)
-
-
-def concatenate(tables: Sequence[Data]) -> Data:
-    """Concatenate the data of tables with the same columns."""
-    names = tables[0] if tables else ()
-    return {name: np.concatenate([table[name] for table in tables]) for name in names}
 
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))

@@ -6,43 +6,30 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.errors import DataWarning, ModelError
+from boostrank.core.errors import DataWarning
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
-from boostrank.engines.trees import Trees
 from boostrank.kernels.forest import Forest, Walker
 from boostrank.kernels.jit import run_parallel
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.model.ranking_model import RankingModel
 
-# Number of rows on which the walker is compared with the engine.
-_COMPARED = 1000
 # Number of score changes in memory per thread (32 MB).
 _CHANGES = 1 << 22
 
 T = TypeVar("T")
 
-START = "the linear start"
-"""The name of the linear ranker to which trees are added."""
-
-Progress = Callable[[str, int, int], None]
-"""A function of the step, the number of finished documents, and the number of all documents."""
-DocumentProgress = Callable[[int, int], None]
-"""A function of the number of finished documents and the number of all documents."""
+DocumentProgress = Callable[[int, int], None] | None
+"""A function of the number of finished documents and the number of all documents, if any."""
 
 
-def silent(step: str, done: int, total: int) -> None:
-    """Ignore the progress."""
-
-
-class Engine:
+class Engine(NamedTuple):
     """Scores from the engine, of models that a `kernels.forest.Walker` cannot score, with the same
     methods.
 
@@ -50,16 +37,17 @@ class Engine:
         columns: int64[c], features in the rows, which must include those that the model uses.
     """
 
-    def __init__(self, model: RankingModel, columns: Int64Array, threads: int) -> None:
-        self._model, self._columns, self._threads = model, columns, threads
+    model: RankingModel
+    columns: Int64Array
+    threads: int
 
     def scores(self, rows: Float32Array) -> Float64Array:
         """Return the scores, float64[n], of rows, float32[n, c]."""
-        features = np.zeros((rows.shape[0], self._model.n_features), np.float32)
-        features[:, self._columns] = rows
+        features = np.zeros((rows.shape[0], self.model.n_features), np.float32)
+        features[:, self.columns] = rows
         with warnings.catch_warnings():  # of unknown category codes
             warnings.simplefilter("ignore", DataWarning)
-            return self._model.predict(features, threads=self._threads)
+            return self.model.predict(features, threads=self.threads)
 
     def changes(
         self, rows: Float32Array, changed_rows: Float32Array, unit_of_column: Int64Array, units: int
@@ -89,34 +77,11 @@ def changed_scores(
         yield from enumerate(changed, first)
 
 
-def walker_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: int) -> Walker:
-    """Return a walker for the model's trees.
-
-    Raises:
-        ModelError: the walker does not reproduce the engine's scores on these data.
-    """
-    if trees.forest is None:
-        raise ModelError("the trees cannot be scored without the engine: a linear model has none")
-    rows = DenseRows(data, trees.used, model.absent_is_missing)
-    walker = Walker(trees.forest, trees.used)
-    sample = rows[: min(_COMPARED, data.n_documents)]
-    expected = Engine(model, trees.used, threads).scores(sample)
-    difference = walker.scores(sample) - expected
-    # XGBoost sums in float32, and its scores include a constant that is not in the trees.
-    accuracy = 1e-9 if trees.double else 1e-5
-    scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
-    if difference.size and float(np.ptp(difference)) > accuracy * scale:
-        raise ModelError(
-            f"the parsed trees differ from {model.backend}'s scores by {np.ptp(difference):.2g}"
-        )
-    return walker
-
-
 def over_blocks(
     work: Callable[[slice, slice], T],
     rows: DenseRows,
     threads: int,
-    progress: DocumentProgress | None = None,
+    progress: DocumentProgress = None,
 ) -> list[T]:
     """Call `work(queries, documents)` in threads for blocks of some thousand documents. Return the
     results in order.
@@ -136,36 +101,36 @@ def over_blocks(
     return run_parallel(run_block, rows.blocks(), threads)
 
 
-def metrics_of_block(
-    data: RankingDataset,
-    queries: slice,
-    documents: slice,
-    metric: Metric | str,
+def measure_blocks(
+    work: Callable[[slice, slice, BoundMetrics], None],
+    rows: DenseRows,
+    metric: Metric,
     conventions: Conventions,
-) -> BoundMetrics:
-    """Bind a metric to consecutive queries, to be evaluated on one thread."""
-    all_queries = data.queries
-    block_queries = QueryIndex(
-        all_queries.ptr[queries.start : queries.stop + 1] - documents.start,
-        all_queries.qid[queries],
-    )
-    return BoundMetrics(
-        [metric],
-        data.labels[documents],
-        queries=block_queries,
-        conventions=conventions,
-        threads=1,
-        partial=True,
-    )
+    threads: int,
+    progress: DocumentProgress = None,
+) -> None:
+    """Call `work(queries, documents, bound)` as `over_blocks` does, with the metric bound to the
+    queries, to be evaluated on one thread.
 
-
-def within_queries(values: Float64Array, sizes: Int64Array) -> Float64Array:
-    """Subtract the mean of each query from values, float64[n] or float64[n, m]. `sizes` counts
-    documents by query.
+    Raises:
+        DataError: the metric is undefined on the data.
     """
-    sizes = sizes[sizes > 0]
-    means = np.add.reduceat(values, np.cumsum(sizes) - sizes).T / sizes
-    return np.asarray(values - np.repeat(means.T, sizes, axis=0))
+    data, all_queries = rows.data, rows.data.queries
+    BoundMetrics([metric], data.labels, queries=all_queries, conventions=conventions)
+
+    def measure_block(queries: slice, documents: slice) -> None:
+        ptr = all_queries.ptr[queries.start : queries.stop + 1] - documents.start
+        bound = BoundMetrics(
+            [metric],
+            data.labels[documents],
+            queries=QueryIndex(ptr, all_queries.qid[queries]),
+            conventions=conventions,
+            threads=1,
+            partial=True,
+        )
+        work(queries, documents, bound)
+
+    over_blocks(measure_block, rows, threads, progress)
 
 
 def start_alone(forest: Forest) -> Forest:

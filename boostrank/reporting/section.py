@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from importlib.resources import files
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,24 +20,27 @@ from markupsafe import Markup
 
 from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.core.conventions import Conventions
-from boostrank.core.errors import InputError, ParameterError
+from boostrank.core.errors import InputError, ModelError, ParameterError
 from boostrank.core.files import read_text
 from boostrank.core.machine import resolve_threads
-from boostrank.core.types import Float64Array
+from boostrank.core.resampling import crossed_difference, paired_difference
+from boostrank.core.types import Array, BoolArray, Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
+from boostrank.engines.trees import Trees
 from boostrank.fit.settings import headline
 from boostrank.kernels.forest import Walker
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.records import NoiseRecord, load_record
 from boostrank.reporting.charts import theme, vega_script
-from boostrank.reporting.difference import Opening
-from boostrank.reporting.html import block
-from boostrank.reporting.scoring import Progress, over_blocks, silent, start_alone
-from boostrank.reporting.segments import NEGLIGIBLE
-from boostrank.reporting.table import Table
+from boostrank.reporting.difference import Difference, Opening
+from boostrank.reporting.html import block, read_template
+from boostrank.reporting.scoring import Engine, over_blocks, start_alone
+from boostrank.reporting.segments import NEGLIGIBLE, TIE, Segmentation, segmentations
 
 _GENERATOR, _HEAD = "boostrank", 2000
+# Number of rows on which the walker is compared with the engine.
+_COMPARED = 1000
 # Runs before the first paint, so that rows hidden by the script never flash.
 _EARLY = 'document.documentElement.classList.add("js");'
 
@@ -66,6 +69,7 @@ class Context:
             log, or taken from the model's training.
         seed: random seed for shuffles, samples and bootstrap.
         threads: number of threads, or None for every available core.
+        progress: function of the step, and of the numbers of finished and of all documents.
         results: results of earlier sections, by name.
 
     Raises:
@@ -84,20 +88,17 @@ class Context:
     propensities: Propensities | None = None
     seed: int = 0
     threads: int | None = None
-    progress: Progress = silent
+    progress: Any = None
     results: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.workers = resolve_threads(self.threads)
-        self.progress = cast("Progress | None", self.progress) or silent
+        self.progress = self.progress or (lambda *_: None)
         self.metrics = Metric.all_of(self.metrics)
         self.conventions = Conventions.of(self.conventions)
-        headline_metric: str | None = headline(
-            [name for metric in self.metrics for name in metric.names]
-        )
-        if headline_metric is None:
+        self.metric = headline([name for metric in self.metrics for name in metric.names]) or ""
+        if not self.metrics:
             raise ParameterError("metrics is empty; pass a metric, such as ndcg@10")
-        self.metric = headline_metric
         if self.documents is not None and self.documents < 0:
             raise ParameterError(f"documents must be at least 0, but got {self.documents}")
 
@@ -132,33 +133,114 @@ class Context:
         return self.data.in_row_order(self.model.predict(self.data, threads=self.threads))
 
     @cached_property
+    def trees(self) -> Trees:
+        """The model's trees."""
+        trees: Trees = self.model.trees()
+        return trees
+
+    def rows_of(self, data: RankingDataset) -> DenseRows:
+        """Return the features that the trees use."""
+        return DenseRows(data, self.trees.used, self.model.absent_is_missing)
+
+    def make_walker(self) -> Walker:
+        """Return a walker for the model's trees.
+
+        Raises:
+            ModelError: the walker does not reproduce the engine's scores on these data.
+        """
+        trees = self.trees
+        if trees.forest is None:
+            raise ModelError(
+                "the trees cannot be scored without the engine: a linear model has none"
+            )
+        walker = Walker(trees.forest, trees.used)
+        sample = self.rows_of(self.data)[:_COMPARED]
+        expected = Engine(self.model, trees.used, self.workers).scores(sample)
+        difference = walker.scores(sample) - expected
+        # XGBoost sums in float32, and its scores include a constant that is not in the trees.
+        accuracy = 1e-9 if trees.double else 1e-5
+        scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
+        if difference.size and float(np.ptp(difference)) > accuracy * scale:
+            raise ModelError(
+                f"the parsed trees differ from {self.model.backend}'s scores by"
+                f" {np.ptp(difference):.2g}"
+            )
+        return walker
+
+    @cached_property
     def start(self) -> Float64Array | None:
         """The scores of the linear start, float64[N], in row order, or None without a start that
         can be walked.
         """
-        trees = self.model.trees()
+        trees = self.trees
         if trees.forest is None or trees.forest.start is None or not trees.count:
             return None
-        rows = DenseRows(self.data, trees.used, self.model.absent_is_missing)
+        rows = self.rows_of(self.data)
         walker = Walker(start_alone(trees.forest), trees.used)
         return np.concatenate(
             over_blocks(lambda _, documents: walker.scores(rows[documents]), rows, self.workers)
         )
 
-    def bound(
-        self, metrics: Any, conventions: Conventions | None = None, **options: Any
-    ) -> BoundMetrics:
+    @cached_property
+    def cuts(self) -> tuple[Segmentation, ...]:
+        """The segmentations of the queries: by `segments`, by list length and by best label."""
+        return segmentations(self.segments, self.data.labels, self.data.queries)
+
+    @cached_property
+    def of_segment(self) -> dict[str, Array]:
+        """Each query's segment by kind, [Q]."""
+        return {cut.kind: cut.name_of_query for cut in self.cuts}
+
+    def bound(self, metrics: Any, conventions: Conventions | None = None) -> BoundMetrics:
         """Bind metrics to the data, by default with the conventions in `conventions`."""
-        data = self.data
-        names = data.document_names
         return BoundMetrics(
             metrics,
-            data.labels,
-            queries=data.queries,
+            self.data.labels,
+            queries=self.data.queries,
             conventions=conventions or self.rules,
             threads=self.threads,
-            docnos=names,
-            **options,
+            docnos=self.data.document_names,
+        )
+
+    def measure_difference(
+        self,
+        metric: str,
+        sides: Sequence[Float64Array],
+        inside: BoolArray,
+        kind: str = "all",
+        segment: str = "all",
+        higher_is_better: bool = True,
+    ) -> Difference:
+        """Return the difference in a metric over the included queries.
+
+        Args:
+            sides: values of the models of the old and of the new ranker, float64[Q, m].
+            inside: bool[Q], the included queries, of which there must be one.
+        """
+        w = self.data.queries.each_weight[inside]
+        before, after = sides[0][inside], sides[1][inside]
+        old, new = before.mean(axis=1), after.mean(axis=1)
+        matters, luck = (self.matters or {}).get(metric, math.nan), math.nan
+        if before.shape[1] == after.shape[1] == 1:
+            result = paired_difference(new, old, weights=w, seed=self.seed)
+        else:
+            result, luck = crossed_difference(after, before, weights=w)
+            matters = math.nan  # the interval has the luck of training already
+        change = new - old if higher_is_better else old - new
+        better, worse = int((change > TIE).sum()), int((change < -TIE).sum())
+        return Difference(
+            kind=kind,
+            segment=segment,
+            metric=metric,
+            **vars(result),
+            old=float(np.average(old, weights=w)),
+            new=float(np.average(new, weights=w)),
+            better=better,
+            same=old.size - better - worse,
+            worse=worse,
+            matters=matters,
+            luck=luck,
+            higher_is_better=higher_is_better,
         )
 
     @property
@@ -173,14 +255,13 @@ def read_matters(path: str) -> dict[str, float]:
     return {name: metric.matters for name, metric in record.metrics.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class PageSection:
+class PageSection(NamedTuple):
     """A section on a page.
 
     Args:
         name: name that is unique on the page.
         brief: one or two sentences for the top of the page.
-        drawn: charts and tables in the section.
+        drawn: charts in the section.
     """
 
     name: str
@@ -222,16 +303,20 @@ class Section:
 
     def on_page(self, result: Any) -> PageSection:
         """Render a result as a page section."""
-        elements: list[Any] = []
+        charts: list[Any] = []
         variables = self.variables(result)
-        context = {"result": result, "variables": variables, **variables}
-        body = block(f"{self.name}.html", "body", drawn=elements, **context)
-        brief = block(f"{self.name}.html", "brief", drawn=elements, **context)
-        return PageSection(self.name, self.title, body, brief, drawn=elements)
+        context = {"result": result, "variables": variables, "drawn": charts, **variables}
+        body = block(f"{self.name}.html", "body", **context)
+        brief = block(f"{self.name}.html", "brief", **context)
+        return PageSection(self.name, self.title, body, brief, charts)
 
 
 def page(
-    title: str, sections: Sequence[PageSection], opening: Opening | None = None, **variables: Any
+    title: str,
+    sections: Sequence[PageSection],
+    opening: Opening | None = None,
+    summary: Any = "",
+    heading: Any = "",
 ) -> str:
     """Render a complete HTML document that loads no other files. Its content security policy also
     forbids loading.
@@ -240,20 +325,16 @@ def page(
         title: plain text, possibly untrusted.
         sections: sections in order. A page with several sections has a navigation.
         opening: the first line.
-        variables: `summary` (markup above the sections), `heading` (the title as markup) and
-            `drawn` (the summary's charts and tables).
+        summary: markup above the sections.
+        heading: the title as markup.
     """
-    elements = [*variables.pop("drawn", ())]
-    for section in sections:
-        elements += section.drawn
     # Include the script of charts only where there are charts, and permit no other script.
-    scripts, chart_themes = [_template("script.js")], None
-    if any(not isinstance(element, Table) for element in elements):
+    scripts, chart_themes = [read_template("script.js")], None
+    if any(section.drawn for section in sections):
         scripts.insert(0, vega_script())
         chart_themes = {"light": theme(), "dark": theme(dark=True)}
     digests = [hashlib.sha256(script.encode()).digest() for script in (_EARLY, *scripts)]
     sources = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
-    values = {"heading": "", "summary": "", "opening": opening, **variables}
     return block(
         "page.html",
         "page",
@@ -262,13 +343,15 @@ def page(
             f" {sources}"
         ),
         generator=_GENERATOR,
-        style=Markup(_template("style.css")),
+        style=Markup(read_template("style.css")),
         early=Markup(_EARLY),
         scripts=[Markup(script) for script in scripts],
         themes=chart_themes,
         title=title,
         sections=sections,
-        **values,
+        opening=opening,
+        summary=summary,
+        heading=heading,
     )
 
 
@@ -283,8 +366,3 @@ def page_beside(model: str) -> str:
             f"{path}: the file exists and is not a report of boostrank; choose another file with -o"
         )
     return str(path)
-
-
-@cache
-def _template(name: str) -> str:
-    return files("boostrank.reporting").joinpath("templates", name).read_text("utf-8")

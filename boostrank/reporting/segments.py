@@ -6,10 +6,9 @@ import csv
 import io
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,8 +44,7 @@ _LENGTHS = ("1 document", "2 to 9", "10 to 29", "30 to 99", "100 or more")
 _MOST_LABELS = 8
 
 
-@dataclass(frozen=True, eq=False)
-class Segmentation:
+class Segmentation(NamedTuple):
     """A partition of the queries.
 
     Args:
@@ -56,7 +54,7 @@ class Segmentation:
 
     kind: str
     names: tuple[str, ...]
-    of_query: Int64Array
+    of_query: Array
 
     @property
     def name_of_query(self) -> Array:
@@ -72,15 +70,14 @@ class Segmentation:
 def by_length(queries: QueryIndex) -> Segmentation:
     """Segment queries by their number of documents."""
     of_query = np.maximum(np.searchsorted(_SHORTEST, queries.sizes, side="right") - 1, 0)
-    return Segmentation("list length", _LENGTHS, of_query.astype(np.int64))
+    return Segmentation("list length", _LENGTHS, of_query)
 
 
 def best_labels(labels: Float64Array, queries: QueryIndex) -> Float64Array:
     """Return the largest label of each query, float64[Q], or -inf for a query without documents."""
     best = np.full(len(queries), -np.inf)
     filled = queries.sizes > 0
-    if filled.any():
-        best[filled] = np.maximum.reduceat(labels, queries.ptr[:-1][filled])
+    best[filled] = np.maximum.reduceat(labels, queries.ptr[:-1][filled])
     return best
 
 
@@ -90,8 +87,8 @@ def by_best_label(labels: Float64Array, queries: QueryIndex) -> Segmentation:
     values, of_query = np.unique(best, return_inverse=True)
     names = tuple(f"{value:g}" for value in values.tolist())
     if values.size > _MOST_LABELS:
-        return Segmentation("best label", ("0 or less", "above 0"), (best > 0).astype(np.int64))
-    return Segmentation("best label", names, of_query.astype(np.int64))
+        return Segmentation("best label", ("0 or less", "above 0"), (best > 0.0).astype(int))
+    return Segmentation("best label", names, of_query)
 
 
 def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
@@ -115,7 +112,7 @@ def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
     names, segment_positions = np.unique(of_query, return_inverse=True)
     if names.size > MOST_SEGMENTS:
         raise DataError(f"there are {names.size:,} segments, but the limit is {MOST_SEGMENTS:,}")
-    return Segmentation("segment", tuple(names.tolist()), segment_positions.astype(np.int64))
+    return Segmentation("segment", tuple(names.tolist()), segment_positions)
 
 
 def read_segments(path: str | PathLike[str]) -> dict[str, str]:
@@ -171,13 +168,10 @@ def holm(p: npt.ArrayLike) -> Float64Array:
     p_values = np.asarray(p, dtype=np.float64)
     order = np.argsort(p_values, kind="stable")
     step_down = np.maximum.accumulate(p_values[order] * np.arange(p_values.size, 0, -1))
-    adjusted = np.empty_like(p_values)
-    adjusted[order] = np.minimum(step_down, 1.0)
-    return adjusted
+    return np.minimum(step_down, 1.0)[np.argsort(order)]
 
 
-@dataclass(frozen=True, eq=False)
-class Means:
+class Means(NamedTuple):
     """The means of columns, with their intervals.
 
     Args:
@@ -219,4 +213,4 @@ def means_over_queries(
             low[columns], high[columns] = bootstrap_intervals(
                 included_values, row_weights, seed=seed, resamples=resamples
             )
-    return Means(mean, low, high, queries=included.sum(axis=0).astype(np.int64))
+    return Means(mean, low, high, queries=included.sum(axis=0))

@@ -81,12 +81,16 @@ class Column:
 
     @classmethod
     def parse(cls, text: str) -> Column:
-        """Return a column, given its name, and perhaps its format and label: "mean +.4f change".
-        The format is "#" for whole numbers and "-" for text.
+        """Return a column, given its name, and perhaps its format, label, ends and help: "mean
+        +.4f change [low high] | new minus old". The format is "#" for whole numbers and "-" for
+        text.
         """
-        fields = text.split(maxsplit=2)
+        declared, _, help = text.partition(" | ")
+        declared, _, ends = declared.partition(" [")
+        fields = declared.split(maxsplit=2)
         name, format, label = [*fields, *("-", "")[len(fields) - 1 :]]
-        return cls(name, label, {"-": None, "#": ""}.get(format, format))
+        format_or_none = {"-": None, "#": ""}.get(format, format)
+        return cls(name, label, format_or_none, help, ends=ends.strip("]").split())
 
     @property
     def heading(self) -> str:
@@ -164,8 +168,7 @@ class Table:
     def cells_of(self, name: str) -> list[Cell]:
         """Return the cells of a column that are shown in the terminal and on pages."""
         values = _as_list(self.cells.get(name, self.data.get(name, ())))
-        cells = [value if isinstance(value, Cell) else Cell(_as_list(value)) for value in values]
-        return cells
+        return [value if isinstance(value, Cell) else Cell(_as_list(value)) for value in values]
 
     @property
     def _columns(self) -> list[Column]:
@@ -177,12 +180,10 @@ class Table:
     def declared(self) -> Sequence[Column]:
         """The columns to show, which are those with any value."""
         columns = self._columns or [Column(name, format="") for name in self.data]
-        if not len(self):
-            return columns
         return [
             column
             for column in columns
-            if not all(cell.missing for cell in self.cells_of(column.name))
+            if not len(self) or not all(cell.missing for cell in self.cells_of(column.name))
         ]
 
     def take(self, rows: Sequence[int]) -> Table:
@@ -229,23 +230,14 @@ def _as_list(values: Any) -> Any:
     return values.tolist() if hasattr(values, "tolist") else values
 
 
-def table_of_objects(
-    name: str, objects: Iterable[Any], columns: Sequence[Column | str], *keys: str
-) -> Table:
-    """Return a table of attributes of objects: those called `keys`, or all fields of
-    dataclasses.
-    """
-    records = list(objects)
-    keys = keys or tuple(key for record in records[:1] for key in type(record).__annotations__)
-    return Table(name, {key: [getattr(record, key) for record in records] for key in keys}, columns)
-
-
 def table_of_rows(
-    name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column | str] = ()
+    name: str, rows: Iterable[Any], columns: Sequence[Column | str] = (), **cells: Any
 ) -> Table:
-    """Return a table, given rows with the same keys."""
-    keys = rows[0] if rows else ()
-    return Table(name, {key: [row[key] for row in rows] for key in keys}, columns)
+    """Return a table, given rows with the same keys, or dataclasses with the same fields."""
+    records = [row if isinstance(row, Mapping) else vars(row) for row in rows]
+    keys = records[0] if records else ()
+    data = {key: [record[key] for record in records] for key in keys}
+    return Table(name, data, columns, cells)
 
 
 def csv_bytes(frame: Any) -> bytes:

@@ -324,8 +324,9 @@ def test_power_is_that_of_the_t_test() -> None:
         assert power_of(difference, 1.0 / math.sqrt(n), n) == pytest.approx(expected, abs=1e-9)
     assert power_of(1.0, 1e-4, 10**6) == 1.0
     # Cohen's d of .5 takes 34 pairs, as in his table.
-    rows = rows_of(*drawn(100, 1000))
-    alone = plan_queries(rows[:1], 0.5 * rows[0].error * 10.0)
+    people = drawn(100, 1000)[0]
+    rows = rows_of(people, people)
+    alone = plan_queries(rows, 0.5 * rows[0].error * 10.0)
     assert (alone.people, alone.both) == (34, None)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boostrank.core.queries import QueryIndex
-from boostrank.reporting.ties import tied_documents
+from boostrank.reporting.sections.verdict import tied_documents
 
 
 @given(
@@ -33,8 +33,8 @@ def test_tied_documents_are_those_with_a_twin_of_another_label(
     )
     labels, scores = zip(*(document for documents in lists for document in documents), strict=True)
     index = QueryIndex.from_sizes([len(documents) for documents in lists])
-    assert tied_documents(labels, scores, index, score_type=score_type) == count
+    assert tied_documents(*map(np.array, (labels, scores)), index, score_type) == count
 
 
 def test_tied_documents_of_no_documents() -> None:
-    assert tied_documents([], [], QueryIndex.from_sizes([])) == 0
+    assert tied_documents(np.zeros(0), np.zeros(0), QueryIndex.from_sizes([])) == 0

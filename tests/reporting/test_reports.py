@@ -140,7 +140,7 @@ def test_a_part_that_cannot_be_had_leaves_the_others(
     def refuse(*_: Any, **__: Any) -> Any:
         raise ModelError("the trees are away")
 
-    monkeypatch.setattr("boostrank.reporting.sections.learning.walker_of", refuse)
+    monkeypatch.setattr("boostrank.reporting.section.Context.make_walker", refuse)
     partial_report = report(model, data, only=QUICK, threads=1)
     assert partial_report.missing == {"learning": "the trees are away"}
     assert partial_report.verdict is not None
@@ -156,9 +156,11 @@ def test_frames_tables_and_sections_have_their_names(full_report: Report) -> Non
     assert [section.name for section in full_report.sections] == names
     assert sorted([*names, "calibration", "clicks"]) == SECTIONS.modules() == SECTIONS.names()
     assert {"verdict", "importance", "prefixes", "queries", "parts"} <= set(full_report.frames)
-    assert {"metrics", "worst", "prefixes"} <= {
-        part.name for section in full_report.sections for part in section.drawn
-    }
+    body = "".join(section.body for section in full_report.sections)
+    assert all(
+        f'<div class="table" id="{name}"' in body for name in ("metrics", "worst", "prefixes")
+    )
+    assert {"verdict-rankings", "queries-values"} <= set(full_report.charts)
     assert full_report.to_dict()["missing"] == {}
 
 
@@ -250,7 +252,7 @@ def test_a_new_section_is_one_new_file(
     assert full_report.halves.first == value
     assert full_report.to_dict()["halves"] == {"first": value, "halves-table": [{"first": value}]}
     assert full_report.frames["halves-table"]["first"].tolist() == [value]
-    assert full_report.sections[1].drawn[0].rows() == [{"first": value}]
+    assert '<div class="table" id="halves-table"' in full_report.sections[1].body
     assert [section.name for section in full_report.sections] == ["verdict", "halves"]
     html = full_report.to_html()
     assert ">Halves</h2>" in html

@@ -25,9 +25,9 @@ from boostrank.reporting.sections.verdict import (
     Standing,
     Verdict,
     single_feature,
+    tied_documents,
 )
 from boostrank.reporting.sections.verdict import verdict as verdict_of
-from boostrank.reporting.ties import tied_documents
 from tests.reporting.studies import study
 
 
@@ -152,7 +152,8 @@ def test_a_single_feature_is_chosen_by_the_other_half(data: RankingDataset) -> N
     ranked = [
         np.where(np.isnan(c), -1e38, c).astype(float) for s in (1, -1) for c in s * data.features.T
     ]
-    for i, half in enumerate(halves):
+    words = []
+    for half in halves:
         half_data = data.take(np.sort(half))
         rows = data.queries.take(np.sort(half))[1]
         values = [
@@ -160,13 +161,13 @@ def test_a_single_feature_is_chosen_by_the_other_half(data: RankingDataset) -> N
             for r in ranked
         ]
         best = int(np.argmax(values))
-        assert chosen.names[i] == data.feature_names[best % data.n_features]
-        assert chosen.signs[i] == (1.0 if best < data.n_features else -1.0)
+        side = "higher" if best < data.n_features else "lower"
+        words.append(f"{data.feature_names[best % data.n_features]}, {side} is better")
         others = ~np.isin(owner, half)
         np.testing.assert_array_equal(
             np.argsort(chosen.scores[others]), np.argsort(ranked[best][others])
         )
-    assert chosen.words.startswith(f"{chosen.names[0]}, ")
+    assert chosen.about == " or ".join(dict.fromkeys(words))
 
 
 def test_the_best_single_feature_of_noise_is_no_better_than_random() -> None:
@@ -197,8 +198,7 @@ def test_a_feature_that_says_it_all_is_found_whatever_its_direction() -> None:
     turned = RankingDataset(-data.features, data.labels, data.queries, ("a", "b", "c", "d", "e"))
     chosen = single_feature(study(turned, "ndcg@5"))
     assert chosen is not None
-    assert chosen.names == ("a", "a")
-    assert chosen.words == "a, lower is better"
+    assert chosen.about == "a, lower is better"
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -209,7 +209,7 @@ def test_what_is_missing_comes_last_and_infinity_first_in_either_direction(sign:
     X[1::7] = sign * np.inf
     chosen = single_feature(study(RankingDataset(X, data.labels, data.queries), "ndcg@5"))
     assert chosen is not None
-    assert chosen.signs == (sign, sign)
+    assert chosen.about.endswith(", higher is better" if sign > 0.0 else ", lower is better")
     assert np.isfinite(chosen.scores).all()
     assert chosen.scores[::7].max() < chosen.scores[2::7].min()
     assert chosen.scores[1::7].min() > chosen.scores[2::7].max()

@@ -13,8 +13,7 @@ from boostrank.model.ranking_model import calibrated_scores
 from boostrank.reporting.charts import Chart, alt, lines
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
-from boostrank.reporting.segments import segmentations
-from boostrank.reporting.table import Column, Data, Table
+from boostrank.reporting.table import Data, Table
 
 _COLUMNS = ("documents", "predicted", "observed", "low", "high")
 
@@ -42,7 +41,7 @@ class Calibration(Result):
         number_columns = (
             "documents #",
             "predicted .3f",
-            Column("observed", format=".3f", ends=("low", "high")),
+            "observed .3f [low high]",
         )
         bins = {name: getattr(self.bins, name) for name in _COLUMNS}
         groups = ("by", "part", "queries #")
@@ -59,14 +58,14 @@ def calibration(context: Context) -> Calibration:
     values = calibrated_scores(record, context.scores)
     # The last segmentation, the best label, is what scores predict.
     rows = []
-    for partition in segmentations(context.segments, grades, queries)[:-1]:
-        for name, inside in partition.split(queries.sizes > 0):
+    for cut in context.cuts[:-1]:
+        for name, inside in cut.split(queries.sizes > 0):
             part, documents = queries.take(np.flatnonzero(inside))
             measured = reliability(
                 values[documents], grades[documents], part, bins=1, seed=context.seed
             )
             numbers = [getattr(measured, column)[0] for column in _COLUMNS]
-            rows.append((partition.kind, name, len(part), *numbers))
+            rows.append((cut.kind, name, len(part), *numbers))
     names = ("by", "part", "queries", *_COLUMNS)
     return Calibration(
         bins=reliability(values, grades, queries, seed=context.seed),

@@ -14,13 +14,12 @@ from boostrank.clicks.estimation import estimate_propensities
 from boostrank.clicks.gate import ClickGate, Judged, gate, moved_share, shown_at_the_top
 from boostrank.clicks.log import PRIOR, ClickLog, Propensities
 from boostrank.core.errors import BoostrankError, DataError, DataWarning
-from boostrank.core.queries import QueryIndex
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting.charts import Chart, alt, lines, whole_numbers
 from boostrank.reporting.html import look_of
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
-from boostrank.reporting.table import Column, Data, Table, pandas
+from boostrank.reporting.table import Data, Table, pandas
 
 TOP = 10
 """The number of top ranks over which rankers are compared."""
@@ -79,7 +78,7 @@ class ClickData(Result):
     prior: float
     top_shown: float
     against: Against | None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
 
     HIDDEN = ("positions",)
 
@@ -92,13 +91,12 @@ def propensity_table(name: str, positions: Data) -> Table:
     """Return a table of the columns `position`, `propensity`, `low` and `high`, and possibly of
     clicks.
     """
-    help = "probability of examination relative to position 1"
     columns = (
         "position #",
         "impressions #",
         "clicks #",
         "rate .3f clicks per impression",
-        Column("propensity", format=".3f", help=help, ends=("low", "high")),
+        "propensity .3f [low high] | probability of examination relative to position 1",
     )
     return Table(name, positions, columns)
 
@@ -118,9 +116,14 @@ def click_data(context: Context) -> ClickData:
     trained = read_trained_clicks(context.model)
     # Number the log's rows like the rows of the data set.
     data_log = log.renumbered(data.in_input_order(np.arange(data.n_documents)))
-    propensities, origin = _choose_propensities(
-        data_log, data.queries, requested=context.propensities, trained=trained.propensities
-    )
+    propensities, origin = context.propensities, "given"
+    if propensities is None:
+        try:
+            propensities, origin = estimate_propensities(data_log, data.queries), "log"
+        except DataError:
+            if trained.propensities is None:
+                raise
+            propensities, origin = trained.propensities, "model"
     # Compare the model with another ranker.
     notes, against = [], None
     with warnings.catch_warnings():  # a note reports positions without a propensity
@@ -183,22 +186,6 @@ def read_trained_clicks(model: RankingModel) -> TrainedClicks:
     with suppress(ValueError, RecursionError):
         propensities = Propensities.from_dict(record.get("propensities"))
     return TrainedClicks(propensities, float(prior))
-
-
-def _choose_propensities(
-    log: ClickLog, queries: QueryIndex, requested: Propensities | None, trained: Propensities | None
-) -> tuple[Propensities, str]:
-    """Return the requested propensities, estimates from the log, or those of the training, and
-    their origin.
-    """
-    if requested is not None:
-        return requested, "given"
-    try:
-        return estimate_propensities(log, queries), "log"
-    except DataError:
-        if trained is None:
-            raise
-    return trained, "model"
 
 
 def propensities_by_position(propensities: Propensities) -> Data:

@@ -11,7 +11,7 @@ queries because the level of scores does not affect ranks.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +23,7 @@ import numpy as np
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.text import list_names
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
@@ -42,10 +42,10 @@ from boostrank.reporting.permutation import (
     rank_correlation,
 )
 from boostrank.reporting.result import Result
-from boostrank.reporting.scoring import Engine, walker_of, within_queries
+from boostrank.reporting.scoring import Engine
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import NEGLIGIBLE, holm
-from boostrank.reporting.table import Cell, Column, Table, table_of_objects
+from boostrank.reporting.table import Cell, Column, Table, table_of_rows
 
 VERDICTS = {
     "useful": "significant loss when shuffled, adjusted for all features (Holm)",
@@ -164,16 +164,13 @@ class Importance(Result):
     @property
     def order(self) -> Int64Array:
         """The features by loss, largest first, then by gain."""
-        unused = np.array([verdict == "unused" for verdict in self.verdicts], dtype=bool)
+        unused = np.array(self.verdicts, object) == "unused"
         return np.lexsort((-self.gain, -self.loss, unused)).astype(np.int64)
 
     def features_with(self, verdict: str) -> tuple[str, ...]:
         """Return the features that have a given verdict."""
-        return tuple(
-            name
-            for name, of_feature in zip(self.feature_names, self.verdicts, strict=True)
-            if of_feature == verdict
-        )
+        verdicts = zip(self.feature_names, self.verdicts, strict=True)
+        return tuple(name for name, of_feature in verdicts if of_feature == verdict)
 
     def tables(self) -> tuple[Table, ...]:
         """Return the features in `order`, and the clusters."""
@@ -193,38 +190,35 @@ class Importance(Result):
             "gain": data["gain"] / (data["gain"].sum() or 1.0),
         }
         help = f"loss of {self.metric} when the feature is shuffled"
-        shap_help = "mean absolute contribution to the score, centred within the query"
         columns = (
             "feature",
-            Column("verdict", help="Explained below the table."),
+            "verdict | Explained below the table.",
             Column("loss", "", "+.4f", help, ends=("loss_low", "loss_high"), drawn=True),
-            Column("p_holm", "p (Holm)", ".4f", "p-value of the loss, adjusted for all features"),
-            Column("gain", format=".1%", help="share of the gain of all splits"),
-            Column("splits", format="", help="number of splits"),
-            Column("shap", "SHAP", ".3f", shap_help),
+            "p_holm .4f p (Holm) | p-value of the loss, adjusted for all features",
+            "gain .1% | share of the gain of all splits",
+            "splits # | number of splits",
+            "shap .3f SHAP | mean absolute contribution to the score, centred within the query",
         )
-        return (
-            Table("importance", data, columns, cells),
-            _cluster_table(self.clusters),
+        return Table("importance", data, columns, cells), self._cluster_table()
+
+    def _cluster_table(self) -> Table:
+        columns = (
+            "name",
+            Column("features", look="names"),
+            "correlation .2f | smallest absolute rank correlation of a pair",
+            "loss +.4f [low high] | when they are shuffled together",
         )
+        names = [cluster.features for cluster in self.clusters]
+        losses = [
+            Cell(cluster.loss, look=look_of(cluster.low, cluster.high)) for cluster in self.clusters
+        ]
+        features = [Cell(", ".join(of_cluster), list_names(of_cluster)) for of_cluster in names]
+        return table_of_rows("clusters", self.clusters, columns, features=features, loss=losses)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data, with one row per feature in `features`."""
         content = super().to_dict()
         return content | {"features": content.pop("importance")}
-
-
-def _cluster_table(effects: Sequence[Effect]) -> Table:
-    columns = (
-        "name",
-        Column("features", look="names"),
-        Column("correlation", format=".2f", help="smallest absolute rank correlation of a pair"),
-        Column("loss", format="+.4f", help="when they are shuffled together", ends=("low", "high")),
-    )
-    features = [Cell(", ".join(effect.features), list_names(effect.features)) for effect in effects]
-    losses = [Cell(effect.loss, look=look_of(effect.low, effect.high)) for effect in effects]
-    cells = {"features": features, "loss": losses}
-    return replace(table_of_objects("clusters", effects, columns), cells=cells)
 
 
 @takes_dataset
@@ -282,10 +276,10 @@ def measure_importance(
 ) -> Importance:
     """Measure the importance of each feature, as `importance` does."""
     model, data, seed = context.model, context.data, context.seed
-    n_features, trees = data.n_features, model.trees()
+    n_features, trees = data.n_features, context.trees
     affordable = _WALKS // max(1, trees.count)
     if trees.forest is not None:
-        scorer: Engine | Walker = walker_of(model, trees, data, context.workers)
+        scorer: Engine | Walker = context.make_walker()
         threads = context.workers
     else:  # the engine predicts once per feature, on threads of its own
         scorer, threads = Engine(model, trees.used, context.workers), 1
@@ -296,11 +290,11 @@ def measure_importance(
         repeats = min(max(affordable // max(1, n_documents), 1), _MOST_REPEATS)
     if context.documents is None:
         n_documents = min(n_documents, max(1, affordable // repeats))
-    rows = DenseRows(data.sample(n_documents, seed), trees.used, model.absent_is_missing)
+    rows = context.rows_of(data.sample(n_documents, seed))
     names = [data.feature_names[column] for column in trees.used]
 
-    def shuffle(units: Sequence[Unit], step: str) -> tuple[Losses, list[Effect]]:
-        losses = measure_losses(
+    def shuffle(units: Sequence[Unit], step: str) -> Losses:
+        return measure_losses(
             scorer,
             rows,
             units,
@@ -311,47 +305,53 @@ def measure_importance(
             threads=threads,
             progress=partial(context.progress, step),
         )
-        ends = zip(losses.loss.tolist(), losses.low.tolist(), losses.high.tolist(), strict=True)
-        return losses, [
-            Effect(unit.name, tuple(names[i] for i in unit.columns), *loss_and_ends)
-            for unit, loss_and_ends in zip(units, ends, strict=True)
+
+    def measure_effects(units: Sequence[Unit], step: str) -> list[Effect]:
+        if not units:
+            return []
+        measured = shuffle(units, step)
+        return [
+            Effect(unit.name, tuple(names[i] for i in unit.columns), *map(float, ends))
+            for unit, *ends in zip(units, measured.loss, measured.low, measured.high, strict=True)
         ]
 
     # Shuffle each feature, and each cluster of features that rank documents alike.
-    constant = set(rows.constant_within_queries(context.workers).tolist())
+    constant = rows.constant_within_queries(context.workers)
+    between = np.isin(np.arange(len(names)), constant)
+    streams = zip(names, trees.used.tolist(), between.tolist(), strict=True)
     features = [
-        Unit(name, (i,), stream=column, between=i in constant)
-        for i, (name, column) in enumerate(zip(names, trees.used.tolist(), strict=True))
+        Unit(name, (i,), stream, is_between) for i, (name, stream, is_between) in enumerate(streams)
     ]
-    losses, effects = shuffle(features, "shuffling")
-    clusters = _find_clusters(rows, constant, trees, seed)
-    cluster_effects: list[Effect] = []
-    if clusters:
-        units = [
-            Unit(f"cluster {i + 1}", positions, stream=n_features + i)
-            for i, positions in enumerate(clusters)
-        ]
-        _, shuffled = shuffle(units, "clusters")
-        cluster_effects = [
-            replace(effect, correlation=correlation)
-            for effect, correlation in zip(shuffled, clusters.values(), strict=True)
-        ]
+    losses = shuffle(features, "shuffling")
+    clusters = _find_clusters(rows, ~between, trees, seed)
+    units = [
+        Unit(f"cluster {i + 1}", positions, stream=n_features + i)
+        for i, positions in enumerate(clusters)
+    ]
+    cluster_effects = [
+        replace(effect, correlation=correlation)
+        for effect, correlation in zip(
+            measure_effects(units, "clusters"), clusters.values(), strict=True
+        )
+    ]
     # Decide the verdicts, and shuffle all removable features together.
-    needed = {
-        name for effect in cluster_effects if effect.high > negligible for name in effect.features
+    is_needed = np.zeros(len(names), bool)
+    for positions, effect in zip(clusters, cluster_effects, strict=True):
+        is_needed[list(positions)] = effect.high > negligible
+    p_values = np.full(len(names), np.nan)
+    p_values[~between] = holm(losses.p[~between])
+    is_sure, is_small = p_values < _ALPHA, losses.high <= negligible
+    conditions = {
+        "query-level": between,
+        "harmful": is_sure & (losses.loss < 0.0),
+        "redundant": is_small & is_needed,
+        "removable": is_small,
+        "useful": is_sure & (losses.loss > 0.0),
     }
-    within = [i for i, unit in enumerate(features) if not unit.between]
-    p_values = np.full(len(features), np.nan)
-    p_values[within] = holm(losses.p[within])
-    decided = [
-        _judge(unit, effect, p, is_needed=unit.name in needed, negligible=negligible)
-        for unit, effect, p in zip(features, effects, p_values.tolist(), strict=True)
-    ]
-    removable = tuple(i for i, verdict in enumerate(decided) if verdict == "removable")
-    removed = None
-    if removable:
-        together = Unit("removable", removable, stream=3 * n_features)
-        _, (removed,) = shuffle([together], "neutralising")
+    decided = np.select(list(conditions.values()), list(conditions), "unclear")
+    removable = tuple(np.flatnonzero(decided == "removable").tolist())
+    together = [Unit("removable", removable, stream=3 * n_features)] if removable else []
+    removed = measure_effects(together, "neutralising")
     # Unused features have no loss.
     loss, p_holm = np.zeros((3, n_features)), np.full(n_features, np.nan)
     verdicts = np.full(n_features, "unused", object)
@@ -360,7 +360,7 @@ def measure_importance(
     shap, explained = np.full(n_features, np.nan), 0
     if shap_documents != 0:
         with suppress(ModelError):  # the engine has no contributions
-            shap, explained = _measure_shap(context, trees, shap_documents)
+            shap, explained = _measure_shap(context, shap_documents)
     # The metric before shuffling.
     included = ~np.isnan(losses.base)
     weights, values = rows.data.queries.each_weight[included], losses.base[included]
@@ -380,7 +380,7 @@ def measure_importance(
         shap=shap,
         verdicts=tuple(verdicts.tolist()),
         clusters=tuple(cluster_effects),
-        removed=removed,
+        removed=next(iter(removed), None),
         negligible=negligible,
         redundant=_REDUNDANT,
         queries=int(included.sum()),
@@ -391,50 +391,32 @@ def measure_importance(
     )
 
 
-def _judge(unit: Unit, effect: Effect, p_holm: float, *, is_needed: bool, negligible: float) -> str:
-    """Return the verdict on a feature of the trees.
-
-    Args:
-        is_needed: whether the loss of the feature's cluster is not negligible.
-    """
-    if unit.between:
-        return "query-level"
-    is_sure = p_holm < _ALPHA
-    if effect.loss < 0.0 and is_sure:
-        return "harmful"
-    if effect.high <= negligible:
-        return "redundant" if is_needed else "removable"
-    return "useful" if effect.loss > 0.0 and is_sure else "unclear"
-
-
 def _find_clusters(
-    rows: DenseRows, constant: Collection[int], trees: Trees, seed: int
+    rows: DenseRows, varying: BoolArray, trees: Trees, seed: int
 ) -> dict[tuple[int, ...], float]:
-    """Find features that rank documents alike.
+    """Find features that rank documents alike, among those that vary within queries.
 
     Returns:
         The smallest absolute correlation of two features, by their positions among the used ones.
     """
-    varying = [position for position in range(rows.columns.size) if position not in constant]
-    varying.sort(key=lambda position: -trees.gain[rows.columns[position]])
-    varying = sorted(varying[:_CORRELATED_FEATURES])
+    by_gain = np.argsort(-trees.gain[rows.columns], kind="stable")
+    positions = np.sort(by_gain[varying[by_gain]][:_CORRELATED_FEATURES])
     sample = rows.data.queries.sample(_CORRELATED_DOCUMENTS, seed)
     queries, sampled_rows = rows.data.queries.take(sample)
-    values = replace(rows, columns=rows.columns[varying])[sampled_rows]
+    values = replace(rows, columns=rows.columns[positions])[sampled_rows]
     correlation = np.abs(rank_correlation(centred_ranks(values, queries.ptr)))
     return {
-        tuple(varying[i] for i in members): float(correlation[np.ix_(members, members)].min())
+        tuple(positions[members].tolist()): float(correlation[np.ix_(members, members)].min())
         for members in clusters_of(correlation, _REDUNDANT)
     }
 
 
-def _measure_shap(
-    context: Context, trees: Trees, documents: int | None
-) -> tuple[Float64Array, int]:
+def _measure_shap(context: Context, documents: int | None) -> tuple[Float64Array, int]:
     """Return the mean absolute centred contributions, float64[d], and the number of documents."""
     data, n_features = context.data, context.data.n_features
     if documents is None:
-        documents = max(1, min(_EXPLAINED // max(1, trees.count), _CONTRIBUTIONS // n_features))
+        affordable = _EXPLAINED // max(1, context.trees.count)
+        documents = max(1, min(affordable, _CONTRIBUTIONS // n_features))
     queries, rows = data.queries.take(data.queries.sample(documents, context.seed))
     shap, shares = np.zeros(n_features), queries.each_weight / queries.each_weight.sum()
     for first_query, last_query in queries.blocks(_EXPLAINED_AT_A_TIME):
@@ -442,9 +424,11 @@ def _measure_shap(
         contributions = context.model.contributions(
             data.features[rows[block]], threads=context.workers
         )
-        # Average within each query, then over queries.
-        sizes = queries.sizes[first_query:last_query]
-        centred = np.abs(within_queries(contributions[:, :n_features], sizes))
+        # Centre and average within each query, then average over queries.
+        of_features, sizes = contributions[:, :n_features], queries.sizes[first_query:last_query]
+        filled = sizes[sizes > 0]
+        means = np.add.reduceat(of_features, np.cumsum(filled) - filled) / filled[:, None]
+        centred = np.abs(of_features - np.repeat(means, filled, axis=0))
         shap += np.repeat(shares[first_query:last_query] / np.maximum(sizes, 1), sizes) @ centred
         context.progress("contributions", block.stop, rows.size)
     return shap, rows.size
@@ -455,7 +439,7 @@ def _template_variables(importance: Importance) -> dict[str, Any]:
     used = frame[frame["verdict"] != "unused"][["feature", "verdict", "loss", "low", "high"]]
     top = used.head(_TOP)
     return {
-        "counts": {verdict: len(importance.features_with(verdict)) for verdict in VERDICTS},
+        "counts": {verdict: importance.verdicts.count(verdict) for verdict in VERDICTS},
         "meanings": VERDICTS,
         "clustered": sum(len(cluster.features) for cluster in importance.clusters),
         "first": next(used.itertuples(), None),
@@ -470,9 +454,7 @@ def _chart(frame: Any, metric: str) -> Chart:
     scale = alt.Scale(domain=verdicts, range=[_VERDICT_COLOURS[verdict] for verdict in verdicts])
     tips = ("feature:N", "verdict:N", "loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
     title, color = f"loss of {metric}", alt.Color("verdict:N", title=None, scale=scale)
-    return row_chart(
-        "importance-loss", frame, "feature:N", tips, title=title, value="loss", color=color
-    )
+    return row_chart("importance-loss", frame, tips, title=title, value="loss", color=color)
 
 
 SPEC = Section(

@@ -19,14 +19,12 @@ from boostrank.core.resampling import PAIRED_RESAMPLES
 from boostrank.core.text import count_of
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.rows import DenseRows
-from boostrank.engines.trees import Trees
 from boostrank.fit.settings import LOSS
 from boostrank.kernels.forest import Forest, Walker
 from boostrank.metrics import BoundMetrics
 from boostrank.reporting.charts import Chart, alt, lines, whole_numbers
 from boostrank.reporting.result import Result
-from boostrank.reporting.scoring import metrics_of_block, over_blocks, start_alone, walker_of
+from boostrank.reporting.scoring import measure_blocks, start_alone
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import means_over_queries
 from boostrank.reporting.table import Column, Data, Table, interval, pandas
@@ -71,11 +69,10 @@ class Learning(Result):
 
     def tables(self) -> tuple[Table, ...]:
         """Return the recorded metrics and the curve."""
-        help = "loss without the later rounds"
         columns = (
             "rounds #",
             Column("value", self.metric, ".4f", ends=("low", "high")),
-            Column("lost", format="+.4f", help=help, ends=("lost_low", "lost_high")),
+            "lost +.4f [lost_low lost_high] | loss without the later rounds",
         )
         return Table("history", self.history), Table("prefixes", self.prefixes, columns)
 
@@ -112,13 +109,12 @@ def learning(context: Context) -> Learning:
             f"the model is an average of {len(info.averaged)} models, so a prefix of its trees is"
             " not a model; its record lists the metric of fewer trees under 'price'"
         )
-    trees = model.trees()
-    walker_of(model, trees, data, context.workers)
+    context.make_walker()  # raises if its scores are not the engine's
     n_documents = context.documents or data.n_documents
     if context.documents is None:
-        n_documents = max(1, _WALKS // max(1, trees.count))
+        n_documents = max(1, _WALKS // max(1, context.trees.count))
     sample = data.sample(n_documents, context.seed)
-    per_query, scores = _measure_prefixes(context, trees, sample)
+    per_query, scores = _measure_prefixes(context, sample)
     # Average the metric of each prefix, and its loss against the whole model.
     weights, seed = sample.queries.each_weight, context.seed
     value = means_over_queries(per_query, weights, seed=seed)
@@ -141,7 +137,7 @@ def learning(context: Context) -> Learning:
         notes.append(
             "DART rescales earlier trees, so a prefix of the trees is not a model of the training."
         )
-    reusable_scores = scores if sample is data and trees.double else None
+    reusable_scores = scores if sample is data and context.trees.double else None
     return Learning(
         metric=context.metric,
         prefixes=curve,
@@ -164,21 +160,16 @@ def points(rounds: int) -> Int64Array:
     return np.unique(np.rint(rounds * np.linspace(0.0, 1.0, _POINTS + 1) ** 1.5)).astype(np.int64)
 
 
-def _measure_prefixes(
-    context: Context, trees: Trees, data: RankingDataset
-) -> tuple[Float64Array, Float64Array]:
+def _measure_prefixes(context: Context, data: RankingDataset) -> tuple[Float64Array, Float64Array]:
     """Return the metric of the prefixes by query, float64[Q, p], and the scores of all rounds.
 
     XGBoost's scores lack base_score and are not rounded to float32.
     """
-    metric, conventions = context.main, context.rules.without_names
-    # Raises if the metric is undefined.
-    BoundMetrics([metric], data.labels, queries=data.queries, conventions=conventions)
+    trees, rows = context.trees, context.rows_of(data)
     assert trees.forest is not None
     rounds = points(context.model.best_iteration)
     # Keep the trees of a round together.
     tree_ends = (rounds * trees.count) // max(1, context.model.best_iteration)
-    rows = DenseRows(data, trees.used, context.model.absent_is_missing)
     # Each walker adds the trees between two points to the scores.
     forests = [
         start_alone(trees.forest),
@@ -187,8 +178,7 @@ def _measure_prefixes(
     walkers = [Walker(forest, trees.used) for forest in forests]
     per_query, final_scores = np.empty((len(data.queries), rounds.size)), np.empty(data.n_documents)
 
-    def measure_block(queries: slice, documents: slice) -> None:
-        bound = metrics_of_block(data, queries, documents, metric, conventions)
+    def measure_block(queries: slice, documents: slice, bound: BoundMetrics) -> None:
         values = rows[documents]
         scores = np.zeros(values.shape[0])
         for i, walker in enumerate(walkers):
@@ -196,7 +186,14 @@ def _measure_prefixes(
             per_query[queries, i] = bound.per_query(scores)[context.metric]
         final_scores[documents] = scores
 
-    over_blocks(measure_block, rows, context.workers, partial(context.progress, "first trees"))
+    measure_blocks(
+        measure_block,
+        rows,
+        context.main,
+        context.rules.without_names,
+        context.workers,
+        partial(context.progress, "first trees"),
+    )
     return per_query, final_scores
 
 
@@ -204,9 +201,7 @@ def some_trees(forest: Forest, begin: int, end: int) -> Forest:
     """Return the trees `begin` to `end` (exclusive) without the linear start; node and leaf
     numbers stay.
     """
-    if end <= begin:
-        return replace(start_alone(forest), start=None)
-    tree = np.clip(forest.tree - begin, 0, end - begin - 1)
+    tree = np.clip(forest.tree - begin, 0, max(0, end - begin - 1))
     return replace(forest, roots=forest.roots[begin:end], tree=tree, start=None)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
@@ -13,7 +13,6 @@ import numpy as np
 
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Array, Float64Array, Int64Array
-from boostrank.data.dataset import RankingDataset
 from boostrank.reporting.charts import histogram
 from boostrank.reporting.documents import shown_name
 from boostrank.reporting.html import block
@@ -21,10 +20,8 @@ from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import (
     FEWEST_FOR_INTERVAL,
-    Segmentation,
     best_labels,
     means_over_queries,
-    segmentations,
 )
 from boostrank.reporting.table import Column, Data, Table
 
@@ -88,7 +85,7 @@ class QueryValues(Result):
             "name - part",
             "kind - by",
             "queries #",
-            Column("mean", self.metric, format=".4f", help=help, ends=("low", "high"), drawn=True),
+            Column("mean", self.metric, ".4f", help, ends=("low", "high"), drawn=True),
             "q05 .3f 5%",
             "q50 .3f median",
             "q95 .3f 95%",
@@ -100,8 +97,6 @@ def query_values(context: Context, worst: int = 20) -> QueryValues:
     """Analyse the metric for each query."""
     data, name = context.data, context.metric
     values = context.bound([context.main]).per_query(context.scores)[name]
-    partitions = segmentations(context.segments, data.labels, data.queries)
-    of_part = {partition.kind: partition.name_of_query for partition in partitions}
     # Break ties by the best label, because failing on a very good document is worse.
     best_label = np.where(data.queries.sizes > 0, best_labels(data.labels, data.queries), 0.0)
     order = np.lexsort((-data.queries.sizes, -best_label, values))
@@ -111,32 +106,28 @@ def query_values(context: Context, worst: int = 20) -> QueryValues:
         qids=data.queries.qid,
         values=values,
         sizes=data.queries.sizes,
-        of_part=of_part,
-        parts=_measure_parts(partitions, values, data, seed=context.seed),
-        worst=tuple(_list_documents(context, query, values, of_part) for query in worst_queries),
+        of_part=context.of_segment,
+        parts=_measure_parts(context, values),
+        worst=tuple(_list_documents(context, query, values) for query in worst_queries),
     )
 
 
-def _measure_parts(
-    partitions: Sequence[Segmentation], values: Float64Array, data: RankingDataset, seed: int
-) -> Data:
+def _measure_parts(context: Context, values: Float64Array) -> Data:
     """Return the table of the segments that have an included query."""
-    rows, counted, weights = [], ~np.isnan(values), data.queries.each_weight
-    for partition in partitions:
-        for name, inside in partition.split(counted):
-            means = means_over_queries(values[inside, None], weights[inside], seed=seed)
+    rows, weights = [], context.data.queries.each_weight
+    for cut in context.cuts:
+        for name, inside in cut.split(~np.isnan(values)):
+            means = means_over_queries(values[inside, None], weights[inside], seed=context.seed)
             ends = [*means.low, *means.high]
             if means.queries < FEWEST_FOR_INTERVAL:
                 ends = [math.nan, math.nan]
             quantiles = np.quantile(values[inside], _QUANTILES)
             numbers = (*means.queries, *means.mean, *ends, *quantiles)
-            rows.append((partition.kind, name, *numbers))
+            rows.append((cut.kind, name, *numbers))
     return dict(zip(_PARTS, map(np.array, zip(*rows, strict=True)), strict=True))
 
 
-def _list_documents(
-    context: Context, query: int, values: Float64Array, of_part: Mapping[str, Array]
-) -> WorstQuery:
+def _list_documents(context: Context, query: int, values: Float64Array) -> WorstQuery:
     """Return the ranked list of a query."""
     data, queries = context.data, context.data.queries
     rows = np.arange(queries.ptr[query], queries.ptr[query + 1])
@@ -145,9 +136,9 @@ def _list_documents(
     # Take the top documents and the best-labelled documents below them.
     order = np.argsort(ranks)
     below_top = order[_TOP:]
-    best_below = below_top[np.argsort(-labels[below_top], kind="stable")][:_BELOW]
-    best_below = best_below[labels[best_below] > 0.0]
-    listed = np.concatenate([order[:_TOP], best_below[np.argsort(ranks[best_below])]])
+    below_top = below_top[labels[below_top] > 0.0]
+    best_below = np.sort(np.argsort(-labels[below_top], kind="stable")[:_BELOW])
+    listed = np.concatenate([order[:_TOP], below_top[best_below]])
     documents = {
         "rank": ranks[listed],
         "document": [shown_name(row, data) for row in rows[listed].tolist()],
@@ -158,7 +149,7 @@ def _list_documents(
         qid=queries.describe_query(query),
         value=float(values[query]),
         size=rows.size,
-        parts={kind: str(segments[query]) for kind, segments in of_part.items()},
+        parts={kind: str(names[query]) for kind, names in context.of_segment.items()},
         documents=documents,
     )
 

@@ -23,15 +23,14 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.kernels.forest import Walker
 from boostrank.reporting.charts import Chart, alt, lines, row_chart
-from boostrank.reporting.result import Result, concatenate
+from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import (
     DocumentProgress,
     changed_scores,
     over_blocks,
-    walker_of,
 )
 from boostrank.reporting.section import Context, Section
-from boostrank.reporting.table import Column, Data, Table, pandas, table_of_objects
+from boostrank.reporting.table import Data, Table, pandas
 
 # Limit on documents times trees, about ten seconds on two cores.
 _WALKS = 30_000_000
@@ -98,18 +97,18 @@ class AleCurve:
         return "falls" if self.rising < 0.1 else "rises and falls"
 
     @property
-    def _has_ends(self) -> bool:
-        return self.categories is None and self.edges.size > 0
-
-    @property
     def lowest(self) -> float | None:
         """The feature's lowest value, or None without values or for categories."""
-        return float(self.edges[0]) if self._has_ends else None
+        return self._edge(0)
 
     @property
     def highest(self) -> float | None:
         """The feature's highest value, or None without values or for categories."""
-        return float(self.edges[-1]) if self._has_ends else None
+        return self._edge(-1)
+
+    def _edge(self, position: int) -> float | None:
+        has_ends = self.categories is None and self.edges.size > 0
+        return float(self.edges[position]) if has_ends else None
 
     @property
     def documents(self) -> int:
@@ -164,18 +163,21 @@ class Shapes(Result):
         """Return the curves and the features."""
         columns = (
             "feature",
-            Column("direction", help="of at least 90% of the curve's movement"),
-            Column("swing", format=".4f", help="range of the curve, in score units"),
+            "direction | of at least 90% of the curve's movement",
+            "swing .4f | range of the curve, in score units",
             "lowest .5g from",
             "highest .5g to",
-            Column("share_missing", "missing", ".1%", "share of documents without a value"),
+            "share_missing .1% missing | share of documents without a value",
         )
-        keys = ("feature", "direction", "swing", "rising", "lowest", "highest")
-        more_keys = ("documents", "missing", "share_missing", "query_level")
-        return (
-            Table("curves", concatenate([curve.list_points() for curve in self.curves])),
-            table_of_objects("features", self.curves, columns, *keys, *more_keys),
-        )
+        keys = "feature direction swing rising lowest highest documents missing share_missing"
+        features = {
+            key: [getattr(curve, key) for curve in self.curves]
+            for key in (*keys.split(), "query_level")
+        }
+        points = [curve.list_points() for curve in self.curves]
+        names = points[0] if points else ()
+        curves = {name: np.concatenate([part[name] for part in points]) for name in names}
+        return Table("curves", curves), Table("features", features, columns)
 
 
 def shapes(
@@ -193,7 +195,7 @@ def shapes(
     model, data, seed = context.model, context.data, context.seed
     if not data.n_documents:
         raise DataError("the data has no documents")
-    trees = model.trees()
+    trees = context.trees
     # Use the feature names in the data, because a booster may only number its columns.
     columns = data.feature_names
     importance = context.results.get("importance")
@@ -203,8 +205,8 @@ def shapes(
     affordable = min(_WALKS // (3 * max(1, trees.count)), _MOST_NUMBERS // max(1, trees.used.size))
     sample = data.sample(documents or max(1, min(affordable, _MOST_DOCUMENTS)), seed)
     curves = accumulated_local_effects(
-        walker_of(model, trees, data, context.workers),
-        DenseRows(sample, trees.used, model.absent_is_missing),
+        context.make_walker(),
+        context.rows_of(sample),
         tuple(columns[i] for i in trees.used),
         bins=bins,
         seed=seed,
@@ -212,11 +214,10 @@ def shapes(
         progress=partial(context.progress, "local effects"),
     )
     # Name the categories, and sort the curves.
-    names, categories = dict(zip(columns, model.feature_names, strict=True)), model.categories
-    for i, curve in enumerate(curves):
-        if names[curve.feature] in categories:
-            values = categories[names[curve.feature]].values or ()
-            curves[i] = replace(curve, categories=tuple(map(str, values)))
+    for i, column in enumerate(trees.used.tolist()):
+        categories = model.categories.get(model.feature_names[column])
+        if categories is not None:
+            curves[i] = replace(curves[i], categories=tuple(map(str, categories.values or ())))
     position = {name: i for i, name in enumerate(top_features)}
     curves.sort(key=lambda curve: (position.get(curve.feature, top), -curve.swing))
     return Shapes(
@@ -242,7 +243,7 @@ def _chart(curve: AleCurve, number: int) -> Chart:
     tips = ["effect:Q +.4f score", "low:Q +.4f from", "high:Q +.4f to", "documents:Q ,d"]
     if curve.categories is not None:
         tips = ["category:N", *tips]
-        return row_chart(name, frame, "category:N", tips, title="score", value="effect")
+        return row_chart(name, frame, tips, title="score", value="effect")
     frame = frame.drop(columns="category")
     tips = [f"value:Q .5~g {curve.feature}", *tips]
     # Space the edges evenly, because intervals of skewed values differ much in width.
@@ -261,7 +262,7 @@ def accumulated_local_effects(
     bins: int,
     seed: int,
     threads: int,
-    progress: DocumentProgress | None = None,
+    progress: DocumentProgress = None,
 ) -> list[AleCurve]:
     """Return the accumulated local effects of each column, with at most `bins` intervals."""
     values = rows[: rows.data.n_documents]
@@ -288,7 +289,7 @@ def accumulated_local_effects(
 
     over_blocks(measure_block, rows, threads, progress)
     # Sum and count the changes per query and interval, and accumulate the means.
-    constant = set(rows.constant_within_queries(threads).tolist())
+    constant = rows.constant_within_queries(threads)
     queries, query_of_row, curves = len(rows.data.queries), rows.data.queries.of_rows(), []
     for column, name in enumerate(names):
         size = edges[column].size

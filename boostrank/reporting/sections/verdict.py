@@ -6,9 +6,8 @@ All rankings are measured on the same queries, so leads are means of paired diff
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,24 +15,20 @@ import numpy.typing as npt
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError
-from boostrank.core.resampling import PAIRED_RESAMPLES, paired_difference
+from boostrank.core.queries import QueryIndex
+from boostrank.core.resampling import PAIRED_RESAMPLES
 from boostrank.core.types import Float32Array, Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metrics import BoundMetrics
-from boostrank.reporting.charts import COLOURS, Chart, alt, row_chart
+from boostrank.reporting.charts import COLOURS, alt, row_chart
 from boostrank.reporting.difference import Difference
 from boostrank.reporting.result import Result
-from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
-from boostrank.reporting.segments import (
-    TIE,
-    means_over_queries,
-)
-from boostrank.reporting.table import Column, Table, table_of_objects
-from boostrank.reporting.ties import tied_documents
+from boostrank.reporting.segments import TIE, means_over_queries
+from boostrank.reporting.table import Table, table_of_rows
 
-MODEL, SINGLE = "the model", "the best single feature"
+MODEL, START, SINGLE = "the model", "the linear start", "the best single feature"
 RANDOM, FILE_ORDER = "random order", "the order of the file"
 
 # Limit on the number of values from which one half chooses a feature (50 MB in float32, a few
@@ -84,7 +79,7 @@ class Verdict(Result):
             query.
         per_query: the model's values by metric, float64[Q], with NaN for excluded queries.
         queries, documents: numbers of queries and documents in the data.
-        p: p-value of `first_lead`.
+        lead: lead over `first_baseline` in the headline metric.
         matters: difference that exceeds training noise by metric, if it was measured.
         meaning: what each metric measures, by its name without a cut-off.
     """
@@ -97,34 +92,29 @@ class Verdict(Result):
     per_query: Mapping[str, Float64Array]
     queries: int
     documents: int
-    p: float = math.nan
-    notes: tuple[str, ...] = ()
-    matters: Mapping[str, float] = field(default_factory=dict)
-    meaning: Mapping[str, str] = field(default_factory=dict)
+    lead: Difference
+    notes: tuple[str, ...]
+    matters: Mapping[str, float]
+    meaning: Mapping[str, str]
 
-    HIDDEN = ("model", "baselines", "per_query", "p")
+    HIDDEN = ("model", "baselines", "per_query", "lead")
 
     def tables(self) -> tuple[Table, ...]:
         """Return the standings of all rankings in all metrics."""
-        standings = [
-            standing for ranking in self.rankings for standing in ranking.standings.values()
+        rows = [
+            {"ranking": ranking.name, **vars(standing)}
+            for ranking in (self.model, *self.baselines)
+            for standing in ranking.standings.values()
         ]
-        names = [ranking.name for ranking in self.rankings for _ in ranking.standings]
         columns = (
             "ranking",
             "metric",
-            Column("value", format=".4f", ends=("low", "high")),
-            Column("lead", format="+.4f", ends=("lead_low", "lead_high")),
+            "value .4f [low high]",
+            "lead +.4f [lead_low lead_high]",
             "better #",
             "worse #",
         )
-        table = table_of_objects("verdict", standings, columns)
-        return (replace(table, data={"ranking": names, **table.data}),)
-
-    @property
-    def rankings(self) -> tuple[Ranking, ...]:
-        """The model and the baselines."""
-        return (self.model, *self.baselines)
+        return (table_of_rows("verdict", rows, columns),)
 
     @property
     def headline(self) -> Standing:
@@ -142,26 +132,6 @@ class Verdict(Result):
     def first_baseline(self) -> Ranking:
         """The first baseline except the linear start."""
         return next(ranking for ranking in self.baselines if ranking.name != START)
-
-    def first_lead(self) -> Difference:
-        """Return the lead over `first_baseline` in the headline metric."""
-        model, baseline = self.headline, self.first_baseline.standings[self.metric]
-        return Difference(
-            kind="all",
-            segment="all",
-            metric=self.metric,
-            queries=model.queries,
-            old=baseline.value,
-            new=model.value,
-            mean=baseline.lead,
-            low=baseline.lead_low,
-            high=baseline.lead_high,
-            p=self.p,
-            better=baseline.better,
-            same=model.queries - baseline.better - baseline.worse,
-            worse=baseline.worse,
-            matters=self.matters.get(self.metric, math.nan),
-        )
 
 
 class _MeasuredRanking(NamedTuple):
@@ -191,22 +161,18 @@ def verdict(context: Context) -> Verdict:
             f" {metric}."
         )
     # Test the lead over the first baseline other than the model's own start.
-    p = math.nan
-    if counted:
-        baseline = next(ranking for ranking in measured[1:] if ranking.name != START)
-        values = measured[0].per_query[metric], baseline.per_query[metric]
-        weights = data.queries.each_weight
-        p = paired_difference(*values, weights=weights, seed=context.seed).p
+    baseline = next(ranking for ranking in measured[1:] if ranking.name != START)
+    sides = [ranking.per_query[metric][:, None] for ranking in (baseline, measured[0])]
     return Verdict(
         metric=metric,
         model=standing,
         baselines=tuple(baselines),
-        tied=tied_documents(data.labels, context.scores, data.queries, score_type=rules.score_type),
+        tied=tied_documents(data.labels, context.scores, data.queries, rules.score_type),
         conventions=rules,
         per_query=measured[0].per_query,
         queries=len(data.queries),
         documents=data.n_documents,
-        p=p,
+        lead=context.measure_difference(metric, sides, ~np.isnan(sides[1][:, 0])),
         notes=tuple(notes),
         matters=dict(context.matters or {}),
         meaning={metric.name: metric.meaning for metric in context.metrics if metric.meaning},
@@ -230,7 +196,7 @@ def _measure_rankings(context: Context, feature: SingleFeature | None) -> list[_
     if context.start is not None:
         measure(START, "the model without its trees", context.start)
     if feature is not None:
-        measure(SINGLE, feature.words, feature.scores)
+        measure(SINGLE, feature.about, feature.scores)
     # With equal scores, the mean over tied orders is the mean of a random order, and ranks are in
     # row order. A function has no mean over orders.
     equal_scores = np.zeros(data.n_documents)
@@ -264,26 +230,35 @@ def _rank(rankings: Sequence[_MeasuredRanking], data: RankingDataset, seed: int)
     ]
 
 
-@dataclass(frozen=True, eq=False)
-class SingleFeature:
+def tied_documents(
+    labels: Float64Array, scores: Float64Array, queries: QueryIndex, score_type: str = "float64"
+) -> int:
+    """Count documents that share a score, rounded to `score_type`, with another label's document in
+    their query.
+    """
+    with np.errstate(over="ignore"):
+        rounded = scores.astype(score_type)
+    query = queries.of_rows()
+    order = np.lexsort((labels, rounded, query))
+    grades, rounded, query = labels[order], rounded[order], query[order]
+    # In a group of ties, neighbours have different labels if any two documents have.
+    is_tied = (rounded[1:] == rounded[:-1]) & (query[1:] == query[:-1])
+    group = np.append(0, np.cumsum(~is_tied))
+    is_mixed = is_tied & (grades[1:] != grades[:-1])
+    mixed_groups = np.bincount(group[1:], is_mixed, group.size) > 0.0
+    return int(mixed_groups[group].sum())
+
+
+class SingleFeature(NamedTuple):
     """A ranking that sorts each half of the queries by one feature.
 
     Args:
-        names: features that the two halves chose for each other.
-        signs: 1.0 for each feature whose higher values are better, and -1.0 for the others.
+        about: the features that the two halves chose for each other.
         scores: float64[N].
     """
 
-    names: tuple[str, str]
-    signs: tuple[float, float]
+    about: str
     scores: Float64Array
-
-    @property
-    def words(self) -> str:
-        """A description of the chosen features."""
-        names = zip(self.names, self.signs, strict=True)
-        words = [f"{name}, {'higher' if sign > 0 else 'lower'} is better" for name, sign in names]
-        return " or ".join(dict.fromkeys(words))
 
 
 def single_feature(context: Context) -> SingleFeature | None:
@@ -299,12 +274,11 @@ def single_feature(context: Context) -> SingleFeature | None:
     n_queries = len(data.queries)
     if n_queries < 2 or not data.n_features:
         return None
-    # Choose a feature on each half.
     order = np.random.default_rng(context.seed).permutation(n_queries)
     halves = order[: n_queries // 2], order[n_queries // 2 :]
     most_queries = max(1, _VALUES_TO_CHOOSE_BY // data.n_features)
-    choices: list[_FeatureChoice] = []
-    for half in halves:
+    query_of_row, scores, words = data.queries.of_rows(), np.empty(data.n_documents), []
+    for half, other_half in (halves, halves[::-1]):
         # Sample a fixed number of queries, because a fixed number of documents would favour short
         # lists.
         half_documents = int(data.queries.sizes[half].sum())
@@ -312,33 +286,23 @@ def single_feature(context: Context) -> SingleFeature | None:
         choice = _choose_feature(context, data.take(np.sort(sample)))
         if choice is None:
             return None
-        choices.append(choice)
-    # Rank each half by the other half's choice.
-    columns, signs = zip(*choices, strict=True)
-    values = DenseRows(data, np.array(columns, np.int64))[: data.n_documents]
-    in_second = np.isin(data.queries.of_rows(), halves[1])
-    first, second = [_as_scores(values[:, i], sign) for i, sign in enumerate(signs)]
-    names = data.feature_names[columns[0]], data.feature_names[columns[1]]
-    return SingleFeature(names, signs, np.where(in_second, first, second))
+        # Rank the other half by the choice.
+        column, sign = choice
+        values = DenseRows(data, np.array([column]))[: data.n_documents][:, 0]
+        is_ranked = np.isin(query_of_row, other_half)
+        scores[is_ranked] = _as_scores(values[is_ranked], sign)
+        side = "higher" if sign > 0 else "lower"
+        words.append(f"{data.feature_names[column]}, {side} is better")
+    return SingleFeature(" or ".join(dict.fromkeys(words)), scores)
 
 
-class _FeatureChoice(NamedTuple):
-    """A feature, and 1.0 if its higher values are better, or -1.0 for the others."""
-
-    column: int
-    sign: float
-
-
-def _choose_feature(context: Context, data: RankingDataset) -> _FeatureChoice | None:
-    """Return the choice with the best metric, or None if all queries are excluded."""
+def _choose_feature(context: Context, data: RankingDataset) -> tuple[int, float] | None:
+    """Return the feature with the best metric, and 1.0 if its higher values are better, else -1.0,
+    or None if all queries are excluded.
+    """
     try:
-        bound = BoundMetrics(
-            [context.main],
-            data.labels,
-            queries=data.queries,
-            conventions=replace(context.rules, ties="expected"),
-            threads=context.threads,
-        )
+        rules = replace(context.rules, ties="expected")
+        bound = replace(context, data=data).bound([context.main], rules)
     except DataError:
         return None
     best_value, best_choice = -np.inf, None
@@ -348,7 +312,7 @@ def _choose_feature(context: Context, data: RankingDataset) -> _FeatureChoice | 
         for sign in (1.0, -1.0):
             value = bound.values(_as_scores(values, sign))[bound.names[0]]
             if value > best_value:
-                best_value, best_choice = value, _FeatureChoice(column, sign)
+                best_value, best_choice = value, (column, sign)
     return best_choice
 
 
@@ -360,22 +324,16 @@ def _as_scores(values: Float32Array, sign: float) -> Float64Array:
 
 
 def _template_variables(result: Verdict) -> dict[str, Any]:
-    return {
-        "file_order": FILE_ORDER,
-        "single": SINGLE,
-        "chart": _chart(result),
-    }
-
-
-def _chart(result: Verdict) -> Chart:
     frame = result.to_frame()
     frame = frame[frame["metric"] == result.metric][["ranking", "value", "low", "high"]]
     tips = ("ranking:N", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
     colours = [alt.value(COLOURS[name]) for name in ("main", "faint")]
     colour = alt.condition(f"datum.ranking == '{MODEL}'", *colours)
-    return row_chart(
-        "verdict-rankings", frame, y="ranking:N", tips=tips, title=result.metric, color=colour
-    )
+    return {
+        "file_order": FILE_ORDER,
+        "single": SINGLE,
+        "chart": row_chart("verdict-rankings", frame, tips, title=result.metric, color=colour),
+    }
 
 
 SPEC = Section(
