@@ -310,8 +310,13 @@ class TableSource(Source):
         )
         if first is None:
             self.columns = columns
-        elif first.names != columns.names or (first.qid is None) != (columns.qid is None):
-            raise FileFormatError("has other columns than the previous file", file=name)
+            return columns
+        message = "has other columns than the previous file"
+        if first.names != columns.names:
+            raise FileFormatError(message, file=name)
+        for role in ("qid", "weight"):
+            if (getattr(first, role) is None) != (getattr(columns, role) is None):
+                raise FileFormatError(f"{message}: only one has a {role} column", file=name)
         return columns
 
     def with_text(
