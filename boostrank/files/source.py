@@ -117,16 +117,18 @@ class Reading(ReadOptions):
     def relabelled(self, labels: Float64Array) -> Float64Array:
         """Return labels after applying the label map."""
         out = labels.copy()
-        for old, new in (self.label_map or {}).items():  # type: ignore[union-attr]
-            out[labels == old] = new
+        for label, new_label in (self.label_map or {}).items():  # type: ignore[union-attr]
+            out[labels == label] = new_label
         return out
 
     def for_provenance(self) -> dict[str, Any]:
         """Return the options that affect values, as JSON data."""
-        changed = self.changed
-        if "label_map" in changed:
-            changed["label_map"] = {f"{old:g}": new for old, new in changed["label_map"].items()}
-        return {name: jsonable(changed[name]) for name in _IN_PROVENANCE if name in changed}
+        options = self.changed
+        if "label_map" in options:
+            options["label_map"] = {
+                f"{label:g}": new_label for label, new_label in options["label_map"].items()
+            }
+        return {name: jsonable(options[name]) for name in _IN_PROVENANCE if name in options}
 
 
 class File:
@@ -153,8 +155,8 @@ class File:
         if self.path is None:
             return None
         file = self.path if self._descriptor is None else self._descriptor
-        info = os.stat(file)
-        return info.st_size, info.st_mtime_ns
+        status = os.stat(file)
+        return status.st_size, status.st_mtime_ns
 
     def check_unchanged(self) -> None:
         """Refuse a file whose size or time changed since it was opened."""
@@ -264,10 +266,10 @@ class Source:
         if all(map(NUMBERED.fullmatch, trained)):
             return None
         numbers = {name: number for number, name in names.items() if name not in space.ignored}
-        missing = [name for name in trained if name not in numbers]
-        more = sorted(numbers.keys() - trained, key=numbers.__getitem__)
-        if missing or more:
-            raise FileFormatError(misfit(missing, more), file=self.first.name)
+        missing_names = [name for name in trained if name not in numbers]
+        extra_names = sorted(numbers.keys() - trained, key=numbers.__getitem__)
+        if missing_names or extra_names:
+            raise FileFormatError(misfit(missing_names, extra_names), file=self.first.name)
         return np.array([numbers[name] for name in trained], np.int64) - base
 
     def warn_of_categories(self, whose: str) -> None:
@@ -317,12 +319,12 @@ class Source:
         The number of unfinished blocks is at most the number of threads plus 2.
         """
         file, lines = self.first, self.header_lines
-        for current, result in _submitted(self._tasks(chunk_bytes, threads, then), threads):
+        for current, parse_chunk in _submitted(self._tasks(chunk_bytes, threads, then), threads):
             if current is not file:
                 self.leave(file)
                 file, lines = current, self.header_lines
             try:
-                block = result()
+                block = parse_chunk()
             except UnreadableLine as error:
                 raise error.args[0].error(file.name, lines) from None
             lines += int(block.counts[LINES])
@@ -365,17 +367,17 @@ def expand(source: AnySource) -> list[OneSource]:
     """Return a list of files in which folders and patterns (`*`, `?`, `[...]`) are replaced by
     their files."""
     sources: list[OneSource] = []
-    for item in as_list(source):
-        path = path_of(item)
-        sources += [item] if path is None else matching(path)
+    for element in as_list(source):
+        path = path_of(element)
+        sources += [element] if path is None else matching(path)
     if not sources:
         raise ParameterError("no file is given; pass at least one")
-    seen = set()
+    real_paths = set()
     for path in filter(None, map(path_of, sources)):
         real = os.path.realpath(path)
-        if real in seen:
+        if real in real_paths:
             raise ParameterError(f"{path} is given twice in one data set")
-        seen.add(real)
+        real_paths.add(real)
     return sources
 
 
@@ -418,10 +420,10 @@ def size_of(source: OneSource) -> int | None:
     if path is None or path == "-":
         return None
     try:
-        info = os.stat(path)
+        status = os.stat(path)
     except OSError as error:
         raise FileFormatError(str(error.strerror), file=path) from None
-    return info.st_size if stat.S_ISREG(info.st_mode) else None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 # Formats ------------------------------------------------------------------------------------------
