@@ -67,8 +67,10 @@ class Columns:
         """Return the positions of the columns to read as numbers, and of those to read as text."""
         numbers = self.label, self.weight, *self.others, *self.places
         texts = *self.coded, *self.texts, self.qid, self.id
-        numbers = [position for position in numbers if position not in {None, *self.coded}]
-        return numbers, [position for position in texts if position is not None]
+        return (
+            [index for index in numbers if index is not None and index not in self.coded],
+            [index for index in texts if index is not None],
+        )
 
 
 def choose_columns(

@@ -251,7 +251,7 @@ def _as_grades(values: Float64Array) -> Any:
 def _name_queries(judged_rows: DocumentRows, other_rows: Iterable[DocumentRows]) -> None:
     """Rename queries to their texts if the texts are unique, also in other files that use the
     ids."""
-    query_texts, qids = judged_rows.words, set(judged_rows.qids)
+    query_texts, qids = judged_rows.query_texts, set(judged_rows.qids)
     if not qids <= query_texts.keys() or len({query_texts[qid] for qid in qids}) < len(qids):
         return
     for rows in (judged_rows, *other_rows):

@@ -105,13 +105,13 @@ def _by_query(
     value: Mapping[Any, Any], role_keys: Sequence[Sequence[str]], query: Any
 ) -> Iterator[Entry]:
     """Yield the entries of a mapping from queries to documents, or from documents to numbers."""
-    for name, entry in value.items():
-        if isinstance(entry, list) and query is None:
-            yield from entries_of(entry, role_keys, name)
-        elif isinstance(entry, Mapping) and query is None:
-            yield from _by_query(entry, role_keys, name)
-        elif query is not None and (entry is None or isinstance(entry, str | Real)):
-            yield query, name, entry
+    for name, element in value.items():
+        if isinstance(element, list) and query is None:
+            yield from entries_of(element, role_keys, name)
+        elif isinstance(element, Mapping) and query is None:
+            yield from _by_query(element, role_keys, name)
+        elif query is not None and (element is None or isinstance(element, str | Real)):
+            yield query, name, element
         else:
             raise TypeError(name)
 

@@ -85,18 +85,18 @@ class DocumentRows:
     """Rows of documents, which a file, a frame or a mapping lists by query.
 
     Args:
-        what: grade, score or feature.
+        value_name: grade, score or feature.
         qids, names, lines: query id, document name and line (or row) of each row.
         values: grades, or scores in a run, with NaN for rows without one.
         table: other columns.
         columns: names of the columns `qid`, `id` and of the values in a table.
         negative: rows of TREC qrels with a negative grade.
-        words: query text by query id.
+        query_texts: query text by query id.
         problems: see `boostrank.files.join.Joined`.
     """
 
     file: str
-    what: str = "grade"
+    value_name: str = "grade"
     columns: Roles = field(default_factory=dict)
     qids: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -105,7 +105,7 @@ class DocumentRows:
     table: Any = None
     by_row: bool = False
     negative: list[int] = field(default_factory=list)
-    words: dict[str, str] = field(default_factory=dict)
+    query_texts: dict[str, str] = field(default_factory=dict)
     problems: Problems = field(default_factory=dict)
 
     def add(self, qid: Any, name: Any, line: int) -> None:
@@ -121,7 +121,7 @@ class DocumentRows:
         value = number_in(text)
         if value != value and not (missing and _MISSING.fullmatch(text)):
             reason = no_number(text, "write a number, or leave the row out")
-            raise self.refuse(row, f"the {self.what} of {self.phrase(row)}, {reason}")
+            raise self.refuse(row, f"the {self.value_name} of {self.phrase(row)}, {reason}")
         self.values.append(value)
         if not self.qids[row].strip() or not self.names[row].strip():
             raise self.refuse(row, "the query or the document has no name; write both")
@@ -185,8 +185,8 @@ def values_by_query(source: Any, roles: Any = None, *, run: bool = False) -> Val
         del values[rows.qids[row]][rows.names[row]]
     if missing_rows.size:
         warn_user(
-            f"{count_of(missing_rows.size, 'document')} without a {rows.what} left out; first: "
-            f"{place_of([rows], missing_rows)}"
+            f"{count_of(missing_rows.size, 'document')} without a {rows.value_name} left out; first:"
+            f" {place_of([rows], missing_rows)}"
         )
     return values
 
@@ -201,9 +201,9 @@ def read_rows(source: Any, reading: Reading | None = None, *, run: bool = False)
     Raises:
         FileFormatError: the source cannot be read, or a score is missing. The message has the line.
     """
-    kind_of_rows, what = ("run", "score") if run else ("judgements", "grade")
+    kind_of_rows, value_name = ("run", "score") if run else ("judgements", "grade")
     path = path_of(source)
-    rows = DocumentRows(path or f"the {kind_of_rows}", what)
+    rows = DocumentRows(path or f"the {kind_of_rows}", value_name)
     if path is None:
         _add_object(rows, source)
     elif size_of(path) is None:  # a pipe, which can be read only once
@@ -212,9 +212,9 @@ def read_rows(source: Any, reading: Reading | None = None, *, run: bool = False)
         spec, first = format_of(source), first_text(path)
         if is_json(first):
             _add_json(rows, json_of(rows.file, first, once=True))
-        elif spec.is_table and not _is_list(first, what):
+        elif spec.is_table and not _is_list(first, value_name):
             _add_table(rows, reading or Reading())
-        elif not _has_values(first, what) and (kind := foreign_kind(first[:_BEGINNING])):
+        elif not _has_values(first, value_name) and (kind := foreign_kind(first[:_BEGINNING])):
             raise FileFormatError(f"the file has no {kind_of_rows}: it is {kind}", file=rows.file)
         else:
             _add_list(rows)
@@ -240,43 +240,43 @@ def _cells(line: bytes) -> list[str]:
     return cells if len(cells) > 2 and all(cells) else text.split()
 
 
-def _is_list(line: bytes, what: str) -> bool:
+def _is_list(line: bytes, value_name: str) -> bool:
     """Return whether the first line of what could be a table has values instead of names."""
     cells = _cells(line)
-    form = _FORMS[what].get(len(cells))
+    form = _FORMS[value_name].get(len(cells))
     if len(cells) == _OF_PAIRS and b"," not in line and form is not None:
         return recognised("qid", cells) is None
     numeric = len(cells) > _OF_PAIRS and form is not None and bool(NUMBER.fullmatch(form(cells)[2]))
     return numeric or bool(re.match(rb"\S+[ \t]+(qid:|[Qq]?0[ \t])", line))
 
 
-def _has_values(line: bytes, what: str) -> bool:
+def _has_values(line: bytes, value_name: str) -> bool:
     """Return whether the first line of a text has a query, a document and a value."""
-    return _OF_PAIRS < len(_cells(line)) in _FORMS[what] and _is_list(line, what)
+    return _OF_PAIRS < len(_cells(line)) in _FORMS[value_name] and _is_list(line, value_name)
 
 
-def is_list(path: str, what: str) -> bool:
-    """Return whether a text begins with a line of a run (`what` is "score") or of qrels ("grade"),
-    without names of columns.
+def is_list(path: str, value_name: str) -> bool:
+    """Return whether a text begins with a line of a run (`value_name` is "score") or of qrels
+    ("grade"), without names of columns.
     """
     if path == "-" or not os.path.isfile(path):
         return False
     line = first_text(path)
-    return len(_cells(line)) > _OF_PAIRS and b"qid:" not in line and _is_list(line, what)
+    return len(_cells(line)) > _OF_PAIRS and b"qid:" not in line and _is_list(line, value_name)
 
 
 def _add_list(rows: DocumentRows) -> None:
     """Add the rows of a text, whose first row may name the columns."""
-    width, forms, is_ranked = 0, _FORMS[rows.what], rows.what == "score"
+    width, forms, is_ranked = 0, _FORMS[rows.value_name], rows.value_name == "score"
     for number, line in lines_of(rows.file):
         if line.startswith(b"#"):
-            rows.words |= words_in(line)
+            rows.query_texts |= words_in(line)
             continue
         if not line.strip():
             continue
         # RankLib's rows name their query; the number of cells tells the other forms apart.
         match = _RANKLIB.match(line.decode("utf-8", "backslashreplace"))
-        if match and rows.what == "grade":
+        if match and rows.value_name == "grade":
             cell, qid = match.groups()
             document = name_in(line.partition(b"#")[2])
         else:
@@ -287,7 +287,7 @@ def _add_list(rows: DocumentRows) -> None:
                 forms_of_file = "or a table that names its columns"
                 if not os.path.isfile(rows.file):
                     forms_of_file = "as in every pipe; write tables and JSON to a file"
-                message = f"{quote_token(line)} must be {_WORDS[rows.what]}, {forms_of_file}"
+                message = f"{quote_token(line)} must be {_WORDS[rows.value_name]}, {forms_of_file}"
                 raise FileFormatError(message, file=rows.file, line=number)
             qid, document, cell = forms[width](cells)
             has_number = width > _OF_PAIRS and NUMBER.fullmatch(cell)
@@ -313,7 +313,7 @@ def _add_list(rows: DocumentRows) -> None:
 
 def _add_json(rows: DocumentRows, entries: Iterable[tuple[int, Any]]) -> None:
     """Add JSON values with their lines, where 0 is a value whose entries are counted."""
-    roles = "qid", "id", _VALUES[rows.what][0]
+    roles = "qid", "id", _VALUES[rows.value_name][0]
     keys = [list(map(plain_name, chain(*NAMES[role]))) for role in roles]
     for line, value in entries:
         rows.by_row = not line
@@ -386,7 +386,7 @@ def choose(rows: DocumentRows, header: Sequence[str], roles: Roles) -> None:
         roles: names of columns that the user gives. Other tables may have them.
     """
     columns: dict[str, str] = {}
-    for role in ("qid", "id", *_VALUES[rows.what]):
+    for role in ("qid", "id", *_VALUES[rows.value_name]):
         name = roles.get(role)
         try:
             if name not in header:
@@ -404,7 +404,7 @@ def choose(rows: DocumentRows, header: Sequence[str], roles: Roles) -> None:
             elif role in roles:
                 usual_names = repr(roles[role])
             remedy = "name it in the first line"
-            if rows.what != "score":  # data join reads no runs
+            if rows.value_name != "score":  # data join reads no runs
                 remedy += f", or pass its name to data join, --{role} COLUMN"
             raise FileFormatError(f"no column is called {usual_names}; {remedy}", file=rows.file)
     rows.columns = columns

@@ -148,8 +148,8 @@ class File:
 
     def __init__(self, name: str, path: str | None, descriptor: int | None = None) -> None:
         self.name, self.path, self._descriptor = name, path, descriptor
-        self._before = self._state()
-        self.total = self._before and self._before[0]  # bytes to read, if known
+        self._opened_state = self._state()
+        self.total = self._opened_state and self._opened_state[0]  # bytes to read, if known
 
     def _state(self) -> tuple[int, int] | None:
         if self.path is None:
@@ -160,7 +160,7 @@ class File:
 
     def check_unchanged(self) -> None:
         """Refuse a file whose size or time changed since it was opened."""
-        if self._state() != self._before:
+        if self._state() != self._opened_state:
             raise FileFormatError(
                 "the file changed while it was read; try again when the file is complete",
                 file=self.name,
@@ -216,7 +216,7 @@ class Source:
         for source in files:
             refuse_unread(path_of(source))
         self.codings: dict[int, Coding] = {}  # by position of the categorical feature
-        self._text = self._done = 0  # bytes of the closed files
+        self._closed_text_bytes = self._closed_bytes = 0  # bytes of the closed files
         self._open: list[File] = []
         self.warnings: list[str] = []
         sizes = list(map(size_of, files))
@@ -281,12 +281,12 @@ class Source:
     @property
     def done(self) -> int:
         """Number of bytes read so far, before decompression."""
-        return self._done + sum(file.done for file in self._open)
+        return self._closed_bytes + sum(file.done for file in self._open)
 
     def _next(self, i: int) -> File:
         max_bytes = self.reading.max_bytes
         if max_bytes is not None:
-            max_bytes -= self._text + sum(file.text_bytes for file in self._open)
+            max_bytes -= self._closed_text_bytes + sum(file.text_bytes for file in self._open)
         file: File = self.open_file(self._files[i], max_bytes)
         self._open.append(file)
         self.begin(file)
@@ -337,7 +337,8 @@ class Source:
         file.check_unchanged()
         file.close()
         self._open.remove(file)
-        self._text, self._done = self._text + file.text_bytes, self._done + file.done
+        self._closed_text_bytes += file.text_bytes
+        self._closed_bytes += file.done
 
     def close(self) -> None:
         """Close all open files."""

@@ -372,10 +372,10 @@ class TableSource(Source):
         labels = rows.get(columns.label, np.zeros(lines.size)) + 0.0  # -0 becomes 0
         block = Block.from_rows(labels, features, rows.get(columns.qid), lines)
         block.weights, block.document_names = rows.get(columns.weight), rows.get(columns.id)
-        block.others = {columns.header[at]: rows[at] for at in columns.others}
+        block.others = {columns.header[position]: rows[position] for position in columns.others}
         block.categories = categories
         coarse = compress(columns.places, map(is_coarse, values))
-        block.coarse = tuple(columns.header[at] for at in coarse)
+        block.coarse = tuple(columns.header[position] for position in coarse)
         if self.reading.whole:
             block.text, block.head, ends = self.written(chunk, batch)
             block.ends = ends[keep]
@@ -402,15 +402,15 @@ class TableSource(Source):
         for position in set(columns.needed()[0]).difference(columns.places):
             rows[position] = np.asarray(batch.numbers(position), np.float64)
         for role in ("label", "weight"):
-            at = getattr(columns, role)
-            if at in rows:
-                column = rows[at]
+            position = getattr(columns, role)
+            if position in rows:
+                column = rows[position]
                 # A gain, or a command that reads no labels, may do without some of them.
                 if role == "label" and (reading.gain is not None or not reading.labelled):
                     column = np.where(np.isnan(column), 0.0, column)
                 is_refused = ~np.isfinite(column) | ((column < 0) & (role == "weight"))
                 for row in np.flatnonzero(is_refused).tolist():
-                    value, name = float(column[row]), columns.header[at]
+                    value, name = float(column[row]), columns.header[position]
                     reason = f"{role} {value:g} in column {name!r} is negative"
                     if not np.isfinite(value):
                         state = "missing" if np.isnan(value) else "infinite"
