@@ -185,8 +185,8 @@ def values_by_query(source: Any, roles: Any = None, *, run: bool = False) -> Val
         del values[rows.qids[row]][rows.names[row]]
     if missing_rows.size:
         warn_user(
-            f"{count_of(missing_rows.size, 'document')} without a {rows.value_name} left out; first:"
-            f" {place_of([rows], missing_rows)}"
+            f"{count_of(missing_rows.size, 'document')} without a {rows.value_name} left out; "
+            f"first: {place_of([rows], missing_rows)}"
         )
     return values
 
