@@ -210,8 +210,8 @@ def _dropped(
 
 def _doubts(
     names: Header,
-    ids: list[str],
-    index: list[str],
+    id_columns: list[str],
+    index_names: list[str],
     roles: Mapping[str, str],
     options: Reading,
 ) -> Iterator[str]:
@@ -219,21 +219,27 @@ def _doubts(
     else.
     """
     # Find a document id that was neither asked for nor has a usual name.
-    guessed = [roles["id"]] if "id" in roles and "id" not in options.roles else []
-    guessed = [name for name in guessed if not is_among(name, DEFAULTS["id"][0])]
+    guessed_ids = [roles["id"]] if "id" in roles and "id" not in options.roles else []
+    guessed_ids = [name for name in guessed_ids if not is_among(name, DEFAULTS["id"][0])]
     suspects = [name for name in names if is_among(name, _NO_FEATURES)]
     # Suggest query weights only for a column that is named so.
     is_weight = suspects and "weight" in suspects[0].lower()
-    weigh = "--weight {first} reads it as query weights, " if is_weight else ""
+    weight_remedy = "--weight {first} reads it as query weights, " if is_weight else ""
     in_gain = () if options.gain is None else GainExpression(options.gain).columns
     # Warn of each group of columns with the option that ends the doubt.
     left_out = "{names} {are} left out as "
     in_features = [name for name in in_gain if name in names and name != LABEL]
     for columns, text in (
-        (ids, left_out + "document ids; --drop {typed} silences this warning"),
-        (index, left_out + "the index of a pandas frame; --drop {typed} silences this warning"),
-        (guessed, left_out + "document names; --id {typed} silences this warning"),
-        (suspects, "{names} {are} used as {kind}; " + weigh + "--drop {typed} leaves them out"),
+        (id_columns, left_out + "document ids; --drop {typed} silences this warning"),
+        (
+            index_names,
+            left_out + "the index of a pandas frame; --drop {typed} silences this warning",
+        ),
+        (guessed_ids, left_out + "document names; --id {typed} silences this warning"),
+        (
+            suspects,
+            "{names} {are} used as {kind}; " + weight_remedy + "--drop {typed} leaves them out",
+        ),
         (
             in_features,
             "{names} in the gain {are} used as {kind} too; if the values are not known when the"

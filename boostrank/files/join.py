@@ -284,7 +284,8 @@ def grades_by_name(
     judged_rows = read_rows(source, reading)
     judged_rows.values[judged_rows.negative] = 0.0
     columns = data.queries.row_ids(), data.document_names
-    qids, names = [list(map(str, data.in_input_order(np.asarray(c, object)))) for c in columns]
+    arrays = [data.in_input_order(np.asarray(column, object)) for column in columns]
+    qids, names = [list(map(str, column)) for column in arrays]
     documents = DocumentRows(
         "the data", qids=qids, names=names, lines=list(range(1, 1 + len(qids)))
     )

@@ -52,13 +52,13 @@ def json_of(path: str, head: bytes, *, once: bool = False) -> Iterator[tuple[int
         except ValueError as error:
             message = f"the file is neither JSON nor JSON lines: {error}"
             raise FileFormatError(message, file=path) from None
-    for number, line in lines_of(path):
+    for line_number, line in lines_of(path):
         if line.strip():
             try:
-                yield number, from_json(line, once=once)
+                yield line_number, from_json(line, once=once)
             except ValueError as error:
                 raise FileFormatError(
-                    f"the line is not JSON: {error}", file=path, line=number
+                    f"the line is not JSON: {error}", file=path, line=line_number
                 ) from None
 
 

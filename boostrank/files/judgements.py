@@ -115,7 +115,7 @@ class DocumentRows:
         self.lines.append(line)
 
     def add_value(self, cell: Any, *, missing: bool = True) -> None:
-        """Append the number in a word, which may be missing, for the first row without a value."""
+        """Append the number in a cell, which may be missing, for the first row without a value."""
         row, text = len(self.values), str(cell).strip()
         text = {"true": "1", "false": "0"}.get(text.lower(), text)
         value = number_in(text)
@@ -268,7 +268,7 @@ def is_list(path: str, value_name: str) -> bool:
 def _add_list(rows: DocumentRows) -> None:
     """Add the rows of a text, whose first row may name the columns."""
     width, forms, is_ranked = 0, _FORMS[rows.value_name], rows.value_name == "score"
-    for number, line in lines_of(rows.file):
+    for line_number, line in lines_of(rows.file):
         if line.startswith(b"#"):
             rows.query_texts |= words_in(line)
             continue
@@ -288,14 +288,14 @@ def _add_list(rows: DocumentRows) -> None:
                 if not os.path.isfile(rows.file):
                     forms_of_file = "as in every pipe; write tables and JSON to a file"
                 message = f"{quote_token(line)} must be {_WORDS[rows.value_name]}, {forms_of_file}"
-                raise FileFormatError(message, file=rows.file, line=number)
+                raise FileFormatError(message, file=rows.file, line=line_number)
             qid, document, cell = forms[width](cells)
             has_number = width > _OF_PAIRS and NUMBER.fullmatch(cell)
             is_first = not rows.qids and not has_number
             if is_first and recognised("qid", [qid]) and recognised("id", [document]):
                 is_ranked &= recognised("score", [cell]) is None
                 continue
-        rows.add(qid, document, number)
+        rows.add(qid, document, line_number)
         rows.add_value(cell, missing=False)
         if is_ranked and width == _OF_RANKS:
             if not rows.values[-1] >= 0.0 or rows.values[-1] % 1.0:
@@ -348,8 +348,8 @@ def _add_object(rows: DocumentRows, source: Any) -> None:
         (ids_of if role == "qid" else values_of)(frame, name).tolist()
         for role, name in rows.columns.items()
     ]
-    for number, (qid, name, value) in enumerate(zip(*columns, strict=True), 1):
-        rows.add(qid, name, number)
+    for row_number, (qid, name, value) in enumerate(zip(*columns, strict=True), 1):
+        rows.add(qid, name, row_number)
         rows.add_value(value)
 
 

@@ -67,10 +67,10 @@ def refuse_sidecars(
     path: str, suffixes: tuple[str, ...] = (*GROUP_SUFFIXES, WEIGHT_SUFFIX)
 ) -> None:
     """Refuse to write a data file next to an existing side file."""
-    stale = find_sidecar(path, suffixes)
-    if stale is not None:
+    sidecar = find_sidecar(path, suffixes)
+    if sidecar is not None:
         raise InputError(
-            f"{stale} exists and would be read with {path}; remove it, or choose another name"
+            f"{sidecar} exists and would be read with {path}; remove it, or choose another name"
         )
 
 

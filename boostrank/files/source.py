@@ -318,16 +318,16 @@ class Source:
         The thread that parses a block calls `then` on it and stores the result in `Block.result`.
         The number of unfinished blocks is at most the number of threads plus 2.
         """
-        file, lines = self.first, self.header_lines
+        file, lines_before = self.first, self.header_lines
         for current, parse_chunk in _submitted(self._tasks(chunk_bytes, threads, then), threads):
             if current is not file:
                 self.leave(file)
-                file, lines = current, self.header_lines
+                file, lines_before = current, self.header_lines
             try:
                 block = parse_chunk()
             except UnreadableLine as error:
-                raise error.args[0].error(file.name, lines) from None
-            lines += int(block.counts[LINES])
+                raise error.args[0].error(file.name, lines_before) from None
+            lines_before += int(block.counts[LINES])
             self.in_order(block)
             yield file, block
         self.leave(file)
@@ -396,16 +396,17 @@ def matching(path: str) -> list[str]:
         for suffix in (*GROUP_SUFFIXES, WEIGHT_SUFFIX, *UNREAD_SUFFIXES)
     }
     files = sorted(paths - side_files)
-    sets = _SETS.intersection(os.path.basename(file).partition(".")[0].lower() for file in files)
+    stems = (os.path.basename(file).partition(".")[0].lower() for file in files)
+    set_names = _SETS.intersection(stems)
     folders, reason = list(filter(os.path.isdir, files)), ""
     if not files:
         reason = "the folder has no files" if is_folder else "no file matches"
     elif is_folder and os.path.isdir(os.path.join(path, "_delta_log")):
         reason = "the folder is a Delta table, which may contain outdated files; write Parquet"
-    elif is_folder and len(sets) > 1:
+    elif is_folder and len(set_names) > 1:
         reason = (
-            f"the folder contains {' and '.join(sorted(sets))}, which are not one data set; pass"
-            " one of the files"
+            f"the folder contains {' and '.join(sorted(set_names))}, which are not one data set;"
+            " pass one of the files"
         )
     elif is_folder and folders:
         pattern = os.path.join(path, "*", "*")

@@ -205,12 +205,12 @@ class Batch:
         )
         is_float = pa.types.is_floating(array.type)
         if is_float or (pa.types.is_integer(array.type) and array.type != pa.uint64()):
-            values, wrong = np.asarray(array.fill_null(0)), np.asarray(array.is_null())
+            values, is_refused = np.asarray(array.fill_null(0)), np.asarray(array.is_null())
             if is_float:
                 values = values.astype(np.float64)
-                wrong |= ~(np.abs(values) < 2.0**63) | (values != np.floor(values))
-                values = np.where(wrong, 0, values)
-            faults = [self.fault(row, missing_reason) for row in np.flatnonzero(wrong)]
+                is_refused |= ~(np.abs(values) < 2.0**63) | (values != np.floor(values))
+                values = np.where(is_refused, 0, values)
+            faults = [self.fault(row, missing_reason) for row in np.flatnonzero(is_refused)]
             return values.astype(np.int64), faults
         dictionary_array = self.words(position).dictionary_encode()
         ids = [_canonical(word) for word in dictionary_array.dictionary.to_pylist()]
@@ -221,8 +221,8 @@ class Batch:
         for i, qid in enumerate(ids):
             if has_numbers and str(qid).lower() in _NO_ID:
                 reasons[i] = missing_reason
-        wrong = np.flatnonzero(np.array(reasons, object)[codes] != "")
-        faults = [self.fault(row, reasons[codes[row]]) for row in wrong]
+        refused_rows = np.flatnonzero(np.array(reasons, object)[codes] != "")
+        faults = [self.fault(row, reasons[codes[row]]) for row in refused_rows]
         return np.array([*ids, None], object)[codes], faults
 
     def decoded(self, position: int) -> Any:
@@ -362,13 +362,13 @@ class TableSource(Source):
         # Leave out the rows with faults, except words for missing values in lenient reading.
         stand_ins = [fault for fault in faults if fault.stand_in and self.reading.lenient]
         bad_rows = {fault.line: fault for fault in reversed(faults) if fault not in stand_ins}
-        keep = ~np.isin(batch.lines, list(bad_rows))
+        is_kept = ~np.isin(batch.lines, list(bad_rows))
         if bad_rows and self.reading.whole:  # the first fault ends the rows
-            keep = batch.lines < min(bad_rows)
+            is_kept = batch.lines < min(bad_rows)
         if bad_rows:
-            features = np.ascontiguousarray(features[keep])
-            rows = {position: column[keep] for position, column in rows.items()}
-        lines = batch.lines[keep]
+            features = np.ascontiguousarray(features[is_kept])
+            rows = {position: column[is_kept] for position, column in rows.items()}
+        lines = batch.lines[is_kept]
         labels = rows.get(columns.label, np.zeros(lines.size)) + 0.0  # -0 becomes 0
         block = Block.from_rows(labels, features, rows.get(columns.qid), lines)
         block.weights, block.document_names = rows.get(columns.weight), rows.get(columns.id)
@@ -378,7 +378,7 @@ class TableSource(Source):
         block.coarse = tuple(columns.header[position] for position in coarse)
         if self.reading.whole:
             block.text, block.head, ends = self.written(chunk, batch)
-            block.ends = ends[keep]
+            block.ends = ends[is_kept]
         if self.reading.pick is not None:
             block.result = batch
         # Count the rows and lines, and describe the first rows with faults.
