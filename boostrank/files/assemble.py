@@ -73,7 +73,7 @@ class Totals:
         self.names: dict[int, bytes] = {}
         self.first_bad: FileFormatError | None = None
         self._file: File | None = None
-        self._last: object = None  # id of the query that the next rows may continue
+        self._last_qid: object = None  # id of the query that the next rows may continue
 
     def count(self, file: File, block: Block) -> tuple[Int64Array, dict[int, bytes]]:
         """Add a block's counts. Return the queries that begin in it (`Block.runs`) and text ids by
@@ -84,7 +84,7 @@ class Totals:
         """
         if file is not self._file:
             self.parts.append(Part(file.name, file.path, self.n_lines, self.n_rows, self.n_queries))
-            self._file, self._last = file, self._last if self.reading.regroup else None
+            self._file, self._last_qid = file, self._last_qid if self.reading.regroup else None
         counts, part = block.counts, self.parts[-1]
         self.counts[slots.ADDED_UP] += counts[slots.ADDED_UP]
         self.descending_line = self.descending_line or self.through(counts[slots.DESCENDING_LINE])
@@ -95,11 +95,17 @@ class Totals:
         if not len(block.runs):
             return block.runs, {}
         # The first run continues the query of the previous block if their ids are equal.
-        ends = 0, len(block.runs) - 1
-        first, last = [block.names.get(i, int(block.runs[i, slots.RUN_ID])) for i in ends]
-        skip = int(first == self._last)
-        names = {self.n_queries + i - skip: name for i, name in block.names.items() if i >= skip}
-        runs, self._last = block.runs[skip:], last
+        run_positions = 0, len(block.runs) - 1
+        first_qid, last_qid = [
+            block.names.get(i, int(block.runs[i, slots.RUN_ID])) for i in run_positions
+        ]
+        n_continued = int(first_qid == self._last_qid)
+        names = {
+            self.n_queries + i - n_continued: name
+            for i, name in block.names.items()
+            if i >= n_continued
+        }
+        runs, self._last_qid = block.runs[n_continued:], last_qid
         runs[:, slots.RUN_ROW] += self.n_rows
         runs[:, slots.RUN_LINE] += self.n_lines
         self.n_queries += len(runs)
@@ -127,8 +133,8 @@ class Totals:
     def why_refused(self, fault: slots.Fault) -> FileFormatError:
         """Return the error for an unreadable row of the current block."""
         part = self.parts[-1]
-        before = self.n_lines - part.lines + self.source.header_lines
-        return fault.error(part.name, before, by_row=self.source.by_row)
+        lines_before = self.n_lines - part.lines + self.source.header_lines
+        return fault.error(part.name, lines_before, by_row=self.source.by_row)
 
     def through(self, line: int) -> int:
         """Convert a line number in the current block to one that is counted over all files. The
@@ -138,8 +144,8 @@ class Totals:
     @property
     def name(self) -> str:
         """Name of the data set, for messages."""
-        more = len(self.parts) - 1
-        return self.parts[0].name + (f" and {more} more file{'s' * (more > 1)}" if more else "")
+        count = len(self.parts) - 1
+        return self.parts[0].name + (f" and {count} more file{'s' * (count > 1)}" if count else "")
 
     @property
     def has_zero(self) -> bool:
@@ -194,22 +200,22 @@ class Totals:
         ranges = [starmap(range, pairwise(starts)) for starts in (rows, queries)]
         return list(zip(self.parts, *ranges, strict=True))
 
-    def warn(self, words: str, name: str = "") -> None:
+    def warn(self, message: str, name: str = "") -> None:
         """Warn about the data set, or one of its files."""
-        warn_user(f"{name or self.name}: {words}")
+        warn_user(f"{name or self.name}: {message}")
 
-    def warn_or_refuse(self, words: str) -> None:
+    def warn_or_refuse(self, message: str) -> None:
         """Warn, or raise FileFormatError if the options are strict."""
         if self.reading.strict:
-            raise FileFormatError(words, file=self.name)
-        self.warn(words)
+            raise FileFormatError(message, file=self.name)
+        self.warn(message)
 
     def check_rows(self) -> None:
         """Refuse data without rows, or with too many unreadable rows."""
-        bad, share = int(self.counts[slots.BAD_ROWS]), self.reading.max_bad_share
-        if bad > share * (self.n_rows + bad):
+        n_bad, share = int(self.counts[slots.BAD_ROWS]), self.reading.max_bad_share
+        if n_bad > share * (self.n_rows + n_bad):
             raise FileFormatError(
-                f"{bad:,} of {self.n_rows + bad:,} rows cannot be read, more than "
+                f"{n_bad:,} of {self.n_rows + n_bad:,} rows cannot be read, more than "
                 f"--max-bad-share {share:g}; the first: {self.first_bad}",
                 file=self.name,
             )
@@ -218,10 +224,12 @@ class Totals:
         for part, rows, _ in self.spans():
             if not rows:
                 self.warn(NO_ROWS, part.name)
-        if bad:
-            self.warn(f"{bad:,} of {self.n_rows + bad:,} rows skipped; the first: {self.first_bad}")
-        for words in self.source.warnings:
-            self.warn_or_refuse(words)
+        if n_bad:
+            self.warn(
+                f"{n_bad:,} of {self.n_rows + n_bad:,} rows skipped; the first: {self.first_bad}"
+            )
+        for message in self.source.warnings:
+            self.warn_or_refuse(message)
 
     def describe(self, in_columns: str = "") -> None:
         """Warn about values and lines, where `in_columns` describes the columns with
@@ -238,7 +246,7 @@ class Totals:
         repeated = f"values repeat a feature in the same row; the {self.reading.repeated} value"
         beyond = "values belong to features outside the training data (largest number:"
         # Warn of each kind that occurs, with its first line where it is known.
-        for slot, words in (
+        for slot, message in (
             (slots.BLANK_LINES, f"of {self.n_lines:,} lines are blank"),
             (slots.DESCENDING_ROWS, f"{unsorted}; they were sorted"),
             (slots.REPEATED_CELLS, f"{repeated} is kept"),
@@ -247,7 +255,7 @@ class Totals:
             (slots.MISSING, f"missing values{in_columns}"),
         ):
             if counts[slot]:
-                self.warn(f"{counts[slot]:,} {words}")
+                self.warn(f"{counts[slot]:,} {message}")
 
 
 def place_of_row(
@@ -269,10 +277,10 @@ def place_of_row(
 def place_in(places: PlacesRecord, line: int) -> tuple[str, int]:
     """Return the file, and the line in it, of a line counted over all files without headers."""
     files = places["files"]
-    name, before = next((file for file in reversed(files) if file[1] < line), files[0])
-    if places["by_row"] and line > before:
-        return f"{name}: row {line - before}", 0
-    return name, line - before + places["header_lines"] * (line > before)
+    name, lines_before = next((file for file in reversed(files) if file[1] < line), files[0])
+    if places["by_row"] and line > lines_before:
+        return f"{name}: row {line - lines_before}", 0
+    return name, line - lines_before + places["header_lines"] * (line > lines_before)
 
 
 class Assembler(Totals):
@@ -283,20 +291,20 @@ class Assembler(Totals):
         self.store = store
         self.blocks: list[Any] = []
         self._runs: list[Int64Array] = []
-        self._places: list[list[Int64Array]] = []  # `rows` and `lines` of `place_of_row`
-        self._coarse: dict[str, None] = {}
-        self._words: dict[str, str] = {}
+        self._row_lines: list[list[Int64Array]] = []  # `rows` and `lines` of `place_of_row`
+        self._rounded_columns: dict[str, None] = {}
+        self._query_texts: dict[str, str] = {}
 
     def add(self, file: File, block: Block) -> None:
         """Add the next block."""
         runs, _ = self.count(file, block)
         self._runs.append(runs)
         breaks = np.flatnonzero(np.diff(block.lines, prepend=-1) != 1)
-        self._places.append([self.n_rows + breaks, self.n_lines + block.lines[breaks]])
-        self._coarse |= dict.fromkeys(block.coarse)
-        self._words |= block.words
+        self._row_lines.append([self.n_rows + breaks, self.n_lines + block.lines[breaks]])
+        self._rounded_columns |= dict.fromkeys(block.coarse)
+        self._query_texts |= block.words
         if block.bad and not self.reading.skip:  # the first error by line
-            self._check_regroup(before=self.n_lines + block.bad[0].line)
+            self._check_regroup(before_line=self.n_lines + block.bad[0].line)
         self.refuse(block)
         self.advance(block)
         if block.n_rows:
@@ -308,8 +316,8 @@ class Assembler(Totals):
         """Return the data set."""
         reading, source = self.reading, self.source
         self.check_rows()
-        if self._coarse:
-            self.warn_or_refuse(coarse_words(self._coarse))
+        if self._rounded_columns:
+            self.warn_or_refuse(coarse_words(self._rounded_columns))
         space = source.schema(self)
         names, base = space.feature_names, space.index_base or 0
         queries, order = self._queries()
@@ -325,7 +333,7 @@ class Assembler(Totals):
         labels = reading.relabelled(in_order(np.concatenate([block.labels for block in blocks])))
         if all(block.document_names is not None for block in blocks):
             document_names = in_order(np.concatenate([block.document_names for block in blocks]))
-        others = {
+        gain_columns = {
             name: in_order(np.concatenate([block.others[name] for block in blocks]))
             for name in blocks[0].others
         }
@@ -333,21 +341,23 @@ class Assembler(Totals):
         # Name the features with the most missing values.
         in_columns = ""
         if self.counts[slots.MISSING] and not source.blanks:
-            labelled = names
+            column_names = names
             if space.index_base is not None:
-                labelled = default_feature_names(len(names), base)
+                column_names = default_feature_names(len(names), base)
             counts = missing_in(features)
             fullest = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
-            listed = [f"{counts[c]:,} in {labelled[c]}" for c in fullest[:_SHOWN_COLUMNS]]
+            column_counts = [
+                f"{counts[c]:,} in {column_names[c]}" for c in fullest[:_SHOWN_COLUMNS]
+            ]
             if fullest.size > _SHOWN_COLUMNS:
-                listed.append(f"and in {fullest.size - _SHOWN_COLUMNS} more features")
-            in_columns = f": {', '.join(listed)}"
+                column_counts.append(f"and in {fullest.size - _SHOWN_COLUMNS} more features")
+            in_columns = f": {', '.join(column_counts)}"
         self.describe(in_columns)
         if weights_file is not None:
             queries = side_files.weighted(weights_file, in_order(weights), queries)
         unlabelled = int(np.isnan(labels).sum())
         if unlabelled:  # a gain need not use the labels
-            others[LABEL], labels = labels, np.nan_to_num(labels)
+            gain_columns[LABEL], labels = labels, np.nan_to_num(labels)
         origin = self._origin(space, unlabelled)
         data = RankingDataset(
             features, labels, queries, names, origin, document_names, order, space.categories
@@ -357,7 +367,7 @@ class Assembler(Totals):
             data = data.only(reading.space.feature_names)
             data = data.with_features(reading.space.feature_names, whose="the model")
         source.warn_of_categories("the training data")
-        return data if reading.gain is None else data.with_gain(reading.gain, others)
+        return data if reading.gain is None else data.with_gain(reading.gain, gain_columns)
 
     def _origin(self, space: FeatureSpace, unlabelled: int) -> Provenance:
         """Return the files and options of the data."""
@@ -382,7 +392,7 @@ class Assembler(Totals):
             return sparse_matrix(self.blocks, base, columns)
         return dense_matrix(self.blocks, base, columns, threads)
 
-    def _check_regroup(self, before: float = np.inf) -> tuple[Array, ...]:
+    def _check_regroup(self, before_line: float = np.inf) -> tuple[Array, ...]:
         """Return the ids, the runs, the first run of each run's query, and the runs that are not
         the first of their query. Refuse ids that reappear."""
         runs = np.concatenate(self._runs)
@@ -391,38 +401,39 @@ class Assembler(Totals):
             ids = np.array([str(i) for i in ids], dtype=object)
             ids[list(self.names)] = [name.decode() for name in self.names.values()]
         _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-        begins = first[inverse]
-        again = np.flatnonzero(begins != np.arange(begins.size))
-        if again.size and not self.reading.regroup:
-            i = int(again[0])
-            line, first = runs[[i, begins[i]], slots.RUN_LINE].tolist()
-            if line < before:
+        first_runs = first[inverse]
+        later_runs = np.flatnonzero(first_runs != np.arange(first_runs.size))
+        if later_runs.size and not self.reading.regroup:
+            i = int(later_runs[0])
+            line, first = runs[[i, first_runs[i]], slots.RUN_LINE].tolist()
+            if line < before_line:
                 file, line = self.place(line)
-                words = f"qid {ids[i]} reappears after another query"
-                if begins[i] == begins[i - 1]:
-                    words = f"qid {ids[i]} continues from the previous file (unless ids restart)"
+                message = f"qid {ids[i]} reappears after another query"
+                if first_runs[i] == first_runs[i - 1]:
+                    message = f"qid {ids[i]} continues from the previous file (unless ids restart)"
                 raise FileFormatError(
-                    f"{words}; it was first seen on {self.at(first)}: use --regroup to bring its"
+                    f"{message}; it was first seen on {self.at(first)}: use --regroup to bring its"
                     " rows together (data larger than memory: boostrank data sort)",
                     file=file,
                     line=line,
                 )
-        return ids, runs, begins, again
+        return ids, runs, first_runs, later_runs
 
     def _weights(self) -> tuple[str | None, Float64Array]:
         """Return the source of the weights, and one weight per query or row. All files must have
         weights, or none."""
         # Take weights from a column or from files, but not from both.
-        of_column = [block.weights for block in self.blocks if block.weights is not None]
+        column_weights = [block.weights for block in self.blocks if block.weights is not None]
         parts = [span for span in self.spans() if span[1]]
-        files = [part.weights_file for part, _, _ in parts if part.weights_file is not None]
-        if of_column and files:
+        weights_files = [part.weights_file for part, _, _ in parts if part.weights_file is not None]
+        if column_weights and weights_files:
             raise FileFormatError(
-                "contains weights, and so does a table column; remove one of them", file=files[0]
+                "contains weights, and so does a table column; remove one of them",
+                file=weights_files[0],
             )
-        if of_column:
-            return self.name, np.concatenate(of_column)
-        if not files:
+        if column_weights:
+            return self.name, np.concatenate(column_weights)
+        if not weights_files:
             return None, np.zeros(0)
         # Join the files' weights, which must count queries or rows in each file.
         weights = []
@@ -439,7 +450,7 @@ class Assembler(Totals):
                     "rows; expected one per query or per row",
                     file=part.weights_file,
                 )
-        return files[0], np.concatenate(weights)
+        return weights_files[0], np.concatenate(weights)
 
     def _queries(self) -> tuple[QueryIndex, Int64Array | None]:
         """Return the queries, and the order of the rows if it differs from that in the files."""
@@ -459,38 +470,41 @@ class Assembler(Totals):
             sizes = np.concatenate(sizes_of_files)
             ids = np.arange(sizes.size)
         # Keep the text of each query, and the place of each row for messages.
-        words = None
-        if self._words:
-            words = np.array([self._words.get(str(qid), "") for qid in ids.tolist()], object)
-        rows_and_lines = np.concatenate(self._places, axis=1)
+        query_texts = None
+        if self._query_texts:
+            query_texts = np.array(
+                [self._query_texts.get(str(qid), "") for qid in ids.tolist()], object
+            )
+        rows_and_lines = np.concatenate(self._row_lines, axis=1)
         places: Places = partial(place_of_row, self.places, *rows_and_lines)
         if order is not None:
             places = PlacesOf(places, order)
         ptr = np.cumsum([0, *sizes], dtype=np.int64)
-        return QueryIndex(ptr, ids, places=places, words=words), order
+        return QueryIndex(ptr, ids, places=places, words=query_texts), order
 
     def _ids(self) -> tuple[Array, Int64Array, Int64Array | None]:
         """Return the id and size of each query, and the order that brings its rows together."""
-        ids, runs, begins, again = self._check_regroup()
+        ids, runs, first_runs, later_runs = self._check_regroup()
         sizes = np.diff(runs[:, slots.RUN_ROW], append=self.n_rows)
         for part, rows, queries in self.spans():
             if part.sizes_file is not None and rows:
                 side_files.check_sizes(part.sizes_file, sizes[queries], part.name)
         # Bring scattered rows together.
         order = None
-        if again.size and self.store is not None:
+        if later_runs.size and self.store is not None:
             raise DataError(
                 f"{self.name}: some queries have scattered rows, and rows on disk cannot be "
                 "regrouped: read the data into memory, or sort them first (boostrank data sort)"
             )
-        if again.size:
-            order = np.argsort(np.repeat(begins, sizes), kind="stable")
+        if later_runs.size:
+            order = np.argsort(np.repeat(first_runs, sizes), kind="stable")
             self.warn(
-                f"{np.unique(begins[again]).size:,} queries had scattered rows, which were"
+                f"{np.unique(first_runs[later_runs]).size:,} queries had scattered rows, which were"
                 " regrouped"
             )
-            kept = np.unique(begins)
-            ids, sizes = ids[kept], np.bincount(begins, weights=sizes)[kept].astype(np.int64)
+            query_runs = np.unique(first_runs)
+            ids, sizes = ids[query_runs], np.bincount(first_runs, weights=sizes)[query_runs]
+            sizes = sizes.astype(np.int64)
         shared = self.reading.training_qids.intersection(ids.tolist())
         if shared:
             self.warn_or_refuse(
@@ -520,13 +534,13 @@ def read_files(
         options: `format`, and fields of `boostrank.files.source.Reading`.
     """
     workers = resolve_threads(threads)
-    _, opened = open_files(source, **options)
-    with closing(opened):
-        assembler = Assembler(opened, store)
-        for file, block in opened.blocks(chunk_bytes or opened.chunk_bytes, workers):
+    _, data_source = open_files(source, **options)
+    with closing(data_source):
+        assembler = Assembler(data_source, store)
+        for file, block in data_source.blocks(chunk_bytes or data_source.chunk_bytes, workers):
             assembler.add(file, block)
             if progress is not None:
-                progress(opened.done, opened.total)
+                progress(data_source.done, data_source.total)
         return assembler.finish(workers)
 
 
@@ -562,37 +576,42 @@ def pieces_of_files(
             from several threads. None passes all columns, dense or CSR, from the calling thread.
         options: `format`, and fields of `boostrank.files.source.Reading`.
     """
-    spec, opened = open_files(source, like=like, rows_alone=True, **options)
-    with closing(opened):
-        base = opened.base or 0
-        places = opened.place_of(base)
-        numbers = base + (np.arange(like.n_features) if places is None else places)
+    spec, data_source = open_files(source, like=like, rows_alone=True, **options)
+    with closing(data_source):
+        base = data_source.base or 0
+        feature_columns = data_source.place_of(base)
+        numbers = base + (
+            np.arange(like.n_features) if feature_columns is None else feature_columns
+        )
 
         def tiles(block: Block) -> list[Any]:
-            used = numbers[columns]
-            step = max(64, _TILE_BYTES // (4 * max(1, used.size)))
+            tile_numbers = numbers[columns]
+            step = max(64, _TILE_BYTES // (4 * max(1, tile_numbers.size)))
             starts = range(0, block.n_rows, step)
-            return [work(block.tile(a, min(a + step, block.n_rows), used)) for a in starts]
+            return [
+                work(block.tile(start, min(start + step, block.n_rows), tile_numbers))
+                for start in starts
+            ]
 
         # Rows are scored by the threads that parse them, unless `work` takes all columns.
-        totals = Totals(opened.reading, opened)
+        totals = Totals(data_source.reading, data_source)
         then = None if columns is None else tiles
-        for file, block in opened.blocks(chunk_bytes, resolve_threads(threads), then):
-            qids = block.row_ids() if opened.reading.names else None
+        for file, block in data_source.blocks(chunk_bytes, resolve_threads(threads), then):
+            qids = block.row_ids() if data_source.reading.names else None
             totals.count(file, block)
             totals.refuse(block)
             totals.advance(block)
             if progress is not None:
-                progress(opened.done, opened.total)
+                progress(data_source.done, data_source.total)
             results = block.result or []
             if columns is None and block.n_rows:
                 if block.dense is not None:
                     rows: Any = block.tile(0, block.n_rows, numbers)
                 else:
                     rows = sparse_matrix([block], base, like.n_features)
-                    rows = rows if places is None else rows[:, places]
+                    rows = rows if feature_columns is None else rows[:, feature_columns]
                 results = [work(rows)]
-            if not opened.reading.names:
+            if not data_source.reading.names:
                 yield from results
             elif results:
                 yield Named(np.concatenate(results), qids, block.document_names)
@@ -600,18 +619,18 @@ def pieces_of_files(
         if not spec.is_table:
             _check_width(totals, base, like.n_features)
             totals.describe()
-    opened.warn_of_categories("the model")
+    data_source.warn_of_categories("the model")
 
 
 def _check_width(totals: Totals, base: int, width: int) -> None:
     """Warn if every row has exactly the first features of the model."""
-    top, last = totals.top.top_id, base + width - 1
-    cells = totals.n_rows * (top + 1 - base)
-    if top < last and totals.counts[slots.CELLS] == cells:
-        words = f"every row has exactly the features {base} to {top}"
-        if top < base:
-            words = "no row has a feature"
+    top_number, last_number = totals.top.top_id, base + width - 1
+    cells = totals.n_rows * (top_number + 1 - base)
+    if top_number < last_number and totals.counts[slots.CELLS] == cells:
+        message = f"every row has exactly the features {base} to {top_number}"
+        if top_number < base:
+            message = "no row has a feature"
         totals.warn_or_refuse(
-            f"{words}, but the model has features up to {last}, which are read as 0. If these data"
-            " lack them, they differ from the training data"
+            f"{message}, but the model has features up to {last_number}, which are read as 0. If"
+            " these data lack them, they differ from the training data"
         )

@@ -68,8 +68,8 @@ class Columns:
         numbers = self.label, self.weight, *self.others, *self.places
         texts = *self.coded, *self.texts, self.qid, self.id
         return (
-            [at for at in numbers if at is not None and at not in self.coded],
-            [at for at in texts if at is not None],
+            [index for index in numbers if index is not None and index not in self.coded],
+            [index for index in texts if index is not None],
         )
 
 
@@ -123,9 +123,9 @@ def _with_queries(header: Header, options: Reading, in_order: bool) -> Columns:
 
 def _without(role: str, header: Header) -> DataError:
     """Return the error for a table without a label or query id column."""
-    usual = " or ".join(chain(*DEFAULTS[role]))
+    usual_names = " or ".join(chain(*DEFAULTS[role]))
     return DataError(
-        f"no column is called {usual}; pass its name, --{role} COLUMN or {role}=; there are"
+        f"no column is called {usual_names}; pass its name, --{role} COLUMN or {role}=; there are"
         f" {quoted(header, 12)}"
     )
 
@@ -138,49 +138,53 @@ def _choose(
     metadata: Any,
 ) -> Columns:
     """Choose the columns of a table that trains a model, or that it ranks."""
-    chosen = {role: column_of(role, header, options) for role in DEFAULTS}
-    roles = {role: name for role, name in chosen.items() if name is not None}
+    column_of_role = {role: column_of(role, header, options) for role in DEFAULTS}
+    roles = {role: name for role, name in column_of_role.items() if name is not None}
     dropped = _dropped(header, roles, options, has_sizes)
     # Leave out columns that tools add to features, unless the training data have them.
-    used = {*roles.values(), *dropped, *(options.categorical or ())}
+    used_names = {*roles.values(), *dropped, *(options.categorical or ())}
     if options.space is not None:
-        used |= set(options.space.feature_names)
-    ids = [name for name in header if name not in used and is_among(name, DEFAULTS["id"][0])]
-    index = [name for name in index_columns(header, metadata) if name not in used]
-    left_out = {*roles.values(), *dropped, *ids, *index}
+        used_names |= set(options.space.feature_names)
+    id_columns = [
+        name for name in header if name not in used_names and is_among(name, DEFAULTS["id"][0])
+    ]
+    index_names = [name for name in index_columns(header, metadata) if name not in used_names]
+    left_out = {*roles.values(), *dropped, *id_columns, *index_names}
     candidates = [name for name in header if name not in left_out]
     names, order, warnings = _features(candidates, options)
     # Warn about columns that might be meant as features, or not.
     if options.space is None:
-        warnings = list(_doubts(names, ids, index, roles, options))
+        warnings = list(_doubts(names, id_columns, index_names, roles, options))
     # Read the columns of the gain that are not features, too.
-    others = []
+    gain_columns = []
     if options.gain is not None and not options.rows_alone:
         expression, qid = GainExpression(options.gain), roles.get("qid")
-        others = [name for name in expression.columns if name != LABEL and name not in order]
-        for name in others:
+        gain_columns = [name for name in expression.columns if name != LABEL and name not in order]
+        for name in gain_columns:
             if name not in header or name == qid:
                 usable = [column for column in header if column not in (qid, roles.get("label"))]
                 raise DataError(unknown_column(name, expression, usable))
-    coded = _coded(header, names, order, declared, options)
+    categorical_names = _coded(header, names, order, declared, options)
     position_of = {name: position for position, name in enumerate(header)}.__getitem__
     # Prediction reads queries only to name them.
     read_roles = {"qid", "id"} if options.names else set()
     if not options.rows_alone:
         read_roles |= {"label", "qid", "weight"}
-    of_roles: dict[str, Any] = {role: position_of(roles[role]) for role in read_roles & {*roles}}
-    how: dict[str, Any] = {**roles}
+    role_positions: dict[str, Any] = {
+        role: position_of(roles[role]) for role in read_roles & {*roles}
+    }
+    recorded_options: dict[str, Any] = {**roles}
     if dropped:
-        how["drop"] = list(dropped)
+        recorded_options["drop"] = list(dropped)
     return Columns(
         tuple(header),
         names,
         tuple(map(position_of, order)),
         warnings=tuple(warnings),
-        how=how,
-        others=tuple(map(position_of, others)),
-        coded=frozenset(map(position_of, coded)),
-        **of_roles,
+        how=recorded_options,
+        others=tuple(map(position_of, gain_columns)),
+        coded=frozenset(map(position_of, categorical_names)),
+        **role_positions,
     )
 
 
@@ -197,8 +201,8 @@ def _dropped(
     for name in header:
         of_name = [use for use, used_name in uses if used_name == name]
         if len(of_name) > 1:
-            words = " and ".join(of_name)
-            raise DataError(f"column {name!r} is used as {words}; choose one of them")
+            role_names = " and ".join(of_name)
+            raise DataError(f"column {name!r} is used as {role_names}; choose one of them")
     for name in dropped:
         _check_there(name, header, " (--drop)")
     return dropped
@@ -206,8 +210,8 @@ def _dropped(
 
 def _doubts(
     names: Header,
-    ids: list[str],
-    index: list[str],
+    id_columns: list[str],
+    index_names: list[str],
     roles: Mapping[str, str],
     options: Reading,
 ) -> Iterator[str]:
@@ -215,21 +219,27 @@ def _doubts(
     else.
     """
     # Find a document id that was neither asked for nor has a usual name.
-    guessed = [roles["id"]] if "id" in roles and "id" not in options.roles else []
-    guessed = [name for name in guessed if not is_among(name, DEFAULTS["id"][0])]
+    guessed_ids = [roles["id"]] if "id" in roles and "id" not in options.roles else []
+    guessed_ids = [name for name in guessed_ids if not is_among(name, DEFAULTS["id"][0])]
     suspects = [name for name in names if is_among(name, _NO_FEATURES)]
     # Suggest query weights only for a column that is named so.
     is_weight = suspects and "weight" in suspects[0].lower()
-    weigh = "--weight {first} reads it as query weights, " if is_weight else ""
+    weight_remedy = "--weight {first} reads it as query weights, " if is_weight else ""
     in_gain = () if options.gain is None else GainExpression(options.gain).columns
     # Warn of each group of columns with the option that ends the doubt.
     left_out = "{names} {are} left out as "
     in_features = [name for name in in_gain if name in names and name != LABEL]
     for columns, text in (
-        (ids, left_out + "document ids; --drop {typed} silences this warning"),
-        (index, left_out + "the index of a pandas frame; --drop {typed} silences this warning"),
-        (guessed, left_out + "document names; --id {typed} silences this warning"),
-        (suspects, "{names} {are} used as {kind}; " + weigh + "--drop {typed} leaves them out"),
+        (id_columns, left_out + "document ids; --drop {typed} silences this warning"),
+        (
+            index_names,
+            left_out + "the index of a pandas frame; --drop {typed} silences this warning",
+        ),
+        (guessed_ids, left_out + "document names; --id {typed} silences this warning"),
+        (
+            suspects,
+            "{names} {are} used as {kind}; " + weight_remedy + "--drop {typed} leaves them out",
+        ),
         (
             in_features,
             "{names} in the gain {are} used as {kind} too; if the values are not known when the"
@@ -238,8 +248,8 @@ def _doubts(
     ):
         if columns:
             are, kind = ("is", "a feature") if len(columns) == 1 else ("are", "features")
-            listed, typed, first = quoted(columns), typed_names(*columns), shlex.quote(columns[0])
-            yield text.format(names=listed, typed=typed, are=are, kind=kind, first=first)
+            typed, first = typed_names(*columns), shlex.quote(columns[0])
+            yield text.format(names=quoted(columns), typed=typed, are=are, kind=kind, first=first)
 
 
 def _coded(
@@ -256,15 +266,17 @@ def _coded(
         _check_there(name, header, " (--categorical)")
         if name not in order:
             raise DataError(f"column {name!r} is not a feature, so it cannot be categorical")
-    coded = [name for name in order if name in declared or name in (options.categorical or ())]
+    categorical_names = [
+        name for name in order if name in declared or name in (options.categorical or ())
+    ]
     if options.trained_categories is None:
-        return coded
+        return categorical_names
     trained = []
     for name, column in zip(names, order, strict=True):
         categories = options.trained_categories.get(name)
         if categories is not None and categories.values is not None:
             trained.append(column)
-        elif column in coded:
+        elif column in categorical_names:
             raise DataError(
                 f"column {column!r} contains categories, but the model or its training data has"
                 " numbers"
@@ -320,9 +332,9 @@ def _features(
     trained = space.feature_names
     columns = [name for name in columns if name not in space.ignored]
     in_table, in_training = set(columns), set(trained)
-    missing = [name for name in trained if name not in in_table]
-    more = [name for name in columns if name not in in_training]
-    if not missing and not more:
+    missing_names = [name for name in trained if name not in in_table]
+    extra_names = [name for name in columns if name not in in_training]
+    if not missing_names and not extra_names:
         return trained, trained, []
     # Generated names say nothing of the columns, so that these are matched by position.
     if all(map(NUMBERED.fullmatch, trained)):
@@ -331,9 +343,9 @@ def _features(
                 f"the table has {len(columns)} feature columns, but the model or its training "
                 f"data has {space.n_features}: {quoted(columns, 12)}"
             )
-        words = "the training data has no feature names: columns are matched by position"
-        return trained, columns, [f"{words}, starting with {columns[0]!r}"]
-    mend = f": --drop {typed_names(*more[:5])}{',...' * (len(more) > 5)} drops them"
-    if missing:
-        mend = ": rename the columns that had another name in training"
-    raise DataError(misfit(missing, more, mend))
+        message = "the training data has no feature names: columns are matched by position"
+        return trained, columns, [f"{message}, starting with {columns[0]!r}"]
+    remedy = f": --drop {typed_names(*extra_names[:5])}{',...' * (len(extra_names) > 5)} drops them"
+    if missing_names:
+        remedy = ": rename the columns that had another name in training"
+    raise DataError(misfit(missing_names, extra_names, remedy))

@@ -114,26 +114,26 @@ def join(
     paths = list(map(str, expand(features)))
     _check_arguments(output, unjudged, [judgements, machine, *paths])
     # Read the judgements, the chances of documents, and the logs.
-    judged = {"label": _judgements(judgements, reading)}
+    rows_by_column = {"label": _judgements(judgements, reading)}
     if machine is not None:
-        judged[MACHINE] = _judgements(machine, reading)
-    if chances is None and judged["label"].columns and CHANCE in header_of(judgements):
+        rows_by_column[MACHINE] = _judgements(machine, reading)
+    if chances is None and rows_by_column["label"].columns and CHANCE in header_of(judgements):
         chances = judgements
     if chances is not None:
-        rows = judged[CHANCE] = _judgements(chances, replace(reading, label=CHANCE))
-        unfit = first_true(~((rows.values > 0.0) & (rows.values <= 1.0)))
-        if unfit is not None:
-            raise rows.refuse(unfit, f"the chance of {rows.phrase(unfit)} is not in (0, 1]")
+        rows = rows_by_column[CHANCE] = _judgements(chances, replace(reading, label=CHANCE))
+        bad_row = first_true(~((rows.values > 0.0) & (rows.values <= 1.0)))
+        if bad_row is not None:
+            raise rows.refuse(bad_row, f"the chance of {rows.phrase(bad_row)} is not in (0, 1]")
     logs = [_read_features(path, reading) for path in paths]
-    parts = [*judged.values(), *logs]
-    used = {column for rows in parts for column in rows.columns.values()}
+    all_rows = [*rows_by_column.values(), *logs]
+    used_columns = {column for rows in all_rows for column in rows.columns.values()}
     for role, name in reading.roles.items():
-        if name not in used:
+        if name not in used_columns:
             raise FileFormatError(f"no column is called {name!r} (--{role})", file=judgements)
-    _name_queries(parts[0], parts[1:])
-    _check_names(parts)
+    _name_queries(all_rows[0], all_rows[1:])
+    _check_names(all_rows)
     # Match them, and write the table.
-    table, problems = _match(judged, logs, unjudged)
+    table, problems = _match(rows_by_column, logs, unjudged)
     if machine is not None and adding is not None:
         table = adding(table)
     choose_columns(table.column_names, Reading(), output)  # as train does
@@ -168,62 +168,65 @@ def _check_arguments(output: str, unjudged: str, paths: Sequence[str | None]) ->
 
 
 def _match(
-    judged: Mapping[str, DocumentRows], logs: Sequence[DocumentRows], unjudged: str
+    rows_by_column: Mapping[str, DocumentRows], logs: Sequence[DocumentRows], unjudged: str
 ) -> tuple[Any, Problems]:
-    """Return the table of query, document, values of `judged` by column and features, and the
+    """Return the table of query, document, values of `rows_by_column` and features, and the
     problems; see `Joined`."""
     # Number queries and documents in their order, so that one integer is the key of a pair.
-    parts = [*judged.values(), *logs]
-    qids, q = _numbered([rows.qids for rows in parts])
-    names, d = _numbered([rows.names for rows in parts])
-    ends = np.cumsum([len(rows.qids) for rows in judged.values()])
-    *keys, of_logged = np.split(q * len(names) + d, ends)
-    judges = [rows for column, rows in judged.items() if column != CHANCE]
-    of_judged = np.concatenate(keys[: len(judges)])
-    logged, first = np.unique(of_logged, return_index=True)
+    all_rows = [*rows_by_column.values(), *logs]
+    qids, query_numbers = _numbered([rows.qids for rows in all_rows])
+    names, document_numbers = _numbered([rows.names for rows in all_rows])
+    ends = np.cumsum([len(rows.qids) for rows in rows_by_column.values()])
+    *keys, logged_keys = np.split(query_numbers * len(names) + document_numbers, ends)
+    judges = [rows for column, rows in rows_by_column.items() if column != CHANCE]
+    judged_keys = np.concatenate(keys[: len(judges)])
+    logged, first = np.unique(logged_keys, return_index=True)
     # Count the problems, with the first place of each.
-    unlogged = np.flatnonzero(~np.isin(of_judged, of_logged))
-    is_judged = np.isin(of_logged, of_judged)
-    without = np.flatnonzero(~is_judged)
-    again = np.setdiff1d(np.arange(of_logged.size), first)
+    unlogged_rows = np.flatnonzero(~np.isin(judged_keys, logged_keys))
+    is_judged = np.isin(logged_keys, judged_keys)
+    unrows_by_column = np.flatnonzero(~is_judged)
+    repeated_rows = np.setdiff1d(np.arange(logged_keys.size), first)
     problems = {
-        "unlogged": (np.unique(of_judged[unlogged]).size, place_of(judges, unlogged)),
-        "unjudged": (np.unique(of_logged[without]).size, place_of(logs, without)),
-        "repeated": (again.size, place_of(logs, again)),
+        "unlogged": (np.unique(judged_keys[unlogged_rows]).size, place_of(judges, unlogged_rows)),
+        "unjudged": (
+            np.unique(logged_keys[unrows_by_column]).size,
+            place_of(logs, unrows_by_column),
+        ),
+        "repeated": (repeated_rows.size, place_of(logs, repeated_rows)),
     }
-    if without.size == of_logged.size:
+    if unrows_by_column.size == logged_keys.size:
         raise DataError(
             f"no judged document was logged: {place_of(judges, [0])} is judged, and"
             f" {place_of(logs, [0])} is logged; queries and documents must have the same names in"
             " both"
         )
-    if unjudged == "stop" and without.size:
+    if unjudged == "stop" and unrows_by_column.size:
         raise DataError(f"{problems['unjudged'][1]} has no judgement; use --unjudged drop or zero")
     # Find the values of logged documents, in the order of their keys.
     values = {}
-    for (column, rows), keys_of_rows in zip(judged.items(), keys, strict=True):
-        documents, mean, several = _graded(keys_of_rows, rows.values)
-        at = np.minimum(np.searchsorted(documents, logged), documents.size - 1)
-        values[column] = np.where(documents[at] == logged, mean[at], np.nan)
+    for (column, rows), keys_of_rows in zip(rows_by_column.items(), keys, strict=True):
+        documents, mean, disagreeing_rows = _graded(keys_of_rows, rows.values)
+        positions = np.minimum(np.searchsorted(documents, logged), documents.size - 1)
+        values[column] = np.where(documents[positions] == logged, mean[positions], np.nan)
         if column != CHANCE:
-            rows.problems["disagreeing"] = several.size, place_of([rows], several)
+            rows.problems["disagreeing"] = disagreeing_rows.size, place_of([rows], disagreeing_rows)
             for problem, (count, location) in rows.problems.items():
-                before, location_before = problems.get(problem, (0, ""))
-                problems[problem] = before + count, location_before or location
-    kept = is_judged[first]
+                earlier_count, earlier_location = problems.get(problem, (0, ""))
+                problems[problem] = earlier_count + count, earlier_location or location
+    is_kept = is_judged[first]
     if unjudged == "zero":
-        kept |= np.isin(logged // len(names), of_judged // len(names))
+        is_kept |= np.isin(logged // len(names), judged_keys // len(names))
         values["label"] = np.nan_to_num(values["label"])
     if CHANCE in values:  # what people judged before was not left to chance
         chance = np.nan_to_num(values[CHANCE], nan=1.0)
         values[CHANCE] = np.where(np.isnan(values["label"]), np.nan, chance)
-    pa, key = arrow(), logged[kept]
+    pa, key = arrow(), logged[is_kept]
     columns = {
         "qid": pa.array(qids).take(pa.array(key // len(names))),
         "doc_id": pa.array(names).take(pa.array(key % len(names))),
-        **{column: _as_grades(values[column][kept]) for column in judged},
+        **{column: _as_grades(values[column][is_kept]) for column in rows_by_column},
     }
-    return _with_features(columns, logs, first[kept]), problems
+    return _with_features(columns, logs, first[is_kept]), problems
 
 
 def _with_features(columns: dict[str, Any], logs: Sequence[DocumentRows], rows: Int64Array) -> Any:
@@ -241,20 +244,20 @@ def _with_features(columns: dict[str, Any], logs: Sequence[DocumentRows], rows: 
 def _as_grades(values: Float64Array) -> Any:
     """Return an Arrow column, of integers if all values are, where NaN is missing."""
     column = arrow().array(values, from_pandas=True)
-    whole = bool((np.isnan(values) | (values == np.floor(values))).all())
-    return column.cast("int64") if whole else column
+    is_whole = bool((np.isnan(values) | (values == np.floor(values))).all())
+    return column.cast("int64") if is_whole else column
 
 
-def _name_queries(judged: DocumentRows, others: Iterable[DocumentRows]) -> None:
+def _name_queries(judged_rows: DocumentRows, other_rows: Iterable[DocumentRows]) -> None:
     """Rename queries to their texts if the texts are unique, also in other files that use the
     ids."""
-    words, qids = judged.words, set(judged.qids)
-    if not qids <= words.keys() or len({words[qid] for qid in qids}) < len(qids):
+    query_texts, qids = judged_rows.query_texts, set(judged_rows.qids)
+    if not qids <= query_texts.keys() or len({query_texts[qid] for qid in qids}) < len(qids):
         return
-    for rows in (judged, *others):
+    for rows in (judged_rows, *other_rows):
         ids = qids.intersection(rows.qids)
-        if rows is judged or len(ids) > len(set(rows.qids).intersection(words.values())):
-            rows.qids = [words.get(qid, qid) for qid in rows.qids]
+        if rows is judged_rows or len(ids) > len(set(rows.qids).intersection(query_texts.values())):
+            rows.qids = [query_texts.get(qid, qid) for qid in rows.qids]
 
 
 def grades_by_name(
@@ -278,39 +281,42 @@ def grades_by_name(
             "the data name no documents, which judgements belong to: pass --id COLUMN (in Python,"
             " id= or keep_names=True)"
         )
-    judged = read_rows(source, reading)
-    judged.values[judged.negative] = 0.0
+    judged_rows = read_rows(source, reading)
+    judged_rows.values[judged_rows.negative] = 0.0
     columns = data.queries.row_ids(), data.document_names
-    qids, names = [list(map(str, data.in_input_order(np.asarray(c, object)))) for c in columns]
+    arrays = [data.in_input_order(np.asarray(column, object)) for column in columns]
+    qids, names = [list(map(str, column)) for column in arrays]
     documents = DocumentRows(
         "the data", qids=qids, names=names, lines=list(range(1, 1 + len(qids)))
     )
-    _name_queries(judged, [documents])
+    _name_queries(judged_rows, [documents])
     # Collect the grades of each pair, and look for those of the data.
     pairs = list(zip(documents.qids, documents.names, strict=True))
     grades: dict[tuple[str, str], list[float]] = {}
-    for qid, name, grade in zip(judged.qids, judged.names, judged.values.tolist(), strict=True):
+    for qid, name, grade in zip(
+        judged_rows.qids, judged_rows.names, judged_rows.values.tolist(), strict=True
+    ):
         if grade == grade:
             grades.setdefault((qid, name), []).append(grade)
     unmatched = len(grades.keys() - set(pairs))
     if unmatched == len(grades):
         raise DataError(
-            f"no document of the data has a grade: {place_of([judged], [0])} is graded, and the"
-            f" data begin with {documents.phrase(0)}; queries and documents must have the same"
+            f"no document of the data has a grade: {place_of([judged_rows], [0])} is graded, and"
+            f" the data begin with {documents.phrase(0)}; queries and documents must have the same"
             " names in both, and in the same columns"
         )
-    disagreeing = sum(len(set(of_pair)) > 1 for of_pair in grades.values())
-    for count, noun, words in (
+    disagreeing = sum(len(set(grades_of_pair)) > 1 for grades_of_pair in grades.values())
+    for count, noun, problem in (
         (unmatched, "grade", "of documents that the data lack left out"),
         (disagreeing, "document", "with different grades: the mean is used"),
     ):
         if count:
-            warn_user(f"{judged.file}: {count_of(count, noun)} {words}")
+            warn_user(f"{judged_rows.file}: {count_of(count, noun)} {problem}")
     return np.array([np.mean(grades.get(pair, np.nan)) for pair in pairs])
 
 
-def _check_names(parts: Sequence[DocumentRows]) -> None:
-    for rows in parts:
+def _check_names(all_rows: Sequence[DocumentRows]) -> None:
+    for rows in all_rows:
         for row, pair in enumerate(zip(rows.qids, rows.names, strict=True)):
             if any(map(_UNFIT.search, pair)):
                 raise DataError(
@@ -326,16 +332,16 @@ def _check_names(parts: Sequence[DocumentRows]) -> None:
                 )
 
 
-def _numbered(parts: Sequence[Sequence[str]]) -> tuple[list[Any], Int64Array]:
+def _numbered(name_lists: Sequence[Sequence[str]]) -> tuple[list[Any], Int64Array]:
     """Return the sorted distinct names, as integers if all are integers, and the position of each
     name in this list."""
-    words = list(chain.from_iterable(parts))
-    distinct: Any = set(words)
+    all_names = list(chain.from_iterable(name_lists))
+    distinct: Any = set(all_names)
     if all(map(_INTEGER.fullmatch, distinct)):
         distinct = map(int, distinct)
     names = sorted(distinct)
     position = {str(name): i for i, name in enumerate(names)}
-    return names, np.array([position[word] for word in words])
+    return names, np.array([position[text] for text in all_names])
 
 
 def _graded(keys: Int64Array, grades: Float64Array) -> tuple[Int64Array, Float64Array, Int64Array]:
@@ -377,14 +383,16 @@ def _of_table(path: str, reading: Reading) -> DocumentRows:
     """Read all columns from a table with features."""
     rows, header = DocumentRows(path, "feature"), header_of(path)
     choose(rows, header, reading.roles)
-    pa, used, parts = arrow(), rows.columns.values(), []
+    pa, role_columns, tables = arrow(), rows.columns.values(), []
     for batch in batches(path, texts=header, missing_tokens=reading.missing_tokens):
         rows.add_names(batch, required=True)
-        columns = {name: batch.sound(i) for i, name in enumerate(header) if name not in used}
-        parts.append(pa.table(columns))
-    if not parts:
+        columns = {
+            name: batch.sound(i) for i, name in enumerate(header) if name not in role_columns
+        }
+        tables.append(pa.table(columns))
+    if not tables:
         raise FileFormatError("no rows", file=path)
-    rows.table = pa.concat_tables(parts)
+    rows.table = pa.concat_tables(tables)
     if not rows.by_row:  # text
         rows.table = pa.table({name: _typed(rows, name) for name in rows.table.column_names})
     return rows
@@ -397,16 +405,20 @@ def _typed(rows: DocumentRows, name: str) -> Any:
     for kind in ("int64", "float64"):
         with suppress(arrow().ArrowInvalid):
             return column.cast(kind)
-    words = column.to_pylist()
-    odd = [row for row, word in enumerate(words) if word and np.isnan(number_in(word))]
-    written = [row for row in odd if words[row].encode().lower() not in STAND_INS]
-    only_stand_ins = not written and len(odd) == len(words) - column.null_count
-    if not odd or only_stand_ins or not all(WRITTEN.fullmatch(words[row]) for row in written):
+    texts = column.to_pylist()
+    odd_rows = [row for row, text in enumerate(texts) if text and np.isnan(number_in(text))]
+    written_rows = [row for row in odd_rows if texts[row].encode().lower() not in STAND_INS]
+    only_stand_ins = not written_rows and len(odd_rows) == len(texts) - column.null_count
+    if (
+        not odd_rows
+        or only_stand_ins
+        or not all(WRITTEN.fullmatch(texts[row]) for row in written_rows)
+    ):
         return column
-    word, reason = words[odd[0]], f": {PLAIN_DIGITS}"
-    if not written:
-        reason = STANDS_FOR_MISSING.format(shlex.quote(word))
-    raise rows.refuse(odd[0], f"value {word!r} of column {name!r} is not a number{reason}")
+    text, reason = texts[odd_rows[0]], f": {PLAIN_DIGITS}"
+    if not written_rows:
+        reason = STANDS_FOR_MISSING.format(shlex.quote(text))
+    raise rows.refuse(odd_rows[0], f"value {text!r} of column {name!r} is not a number{reason}")
 
 
 def _read_features(path: str, reading: Reading) -> DocumentRows:
@@ -424,7 +436,7 @@ def _read_features(path: str, reading: Reading) -> DocumentRows:
                     if not text.strip():
                         raise DataError(f"a document has no {key!r}; add it to the line")
                 for feature, number in features:
-                    words = f"document {name!r}: feature {feature!r}"
+                    phrase = f"document {name!r}: feature {feature!r}"
                     if feature == "":
                         raise DataError(
                             f"document {name!r}: {number!r} is not of the form name=number; write"
@@ -432,9 +444,9 @@ def _read_features(path: str, reading: Reading) -> DocumentRows:
                         )
                     column = columns.setdefault(str(feature), array("d"))
                     if len(column) > len(rows.qids):
-                        raise DataError(f"{words} occurs twice; log it once")
+                        raise DataError(f"{phrase} occurs twice; log it once")
                     column.extend([np.nan] * (len(rows.qids) - len(column)))
-                    column.append(feature_in_log(number, words))
+                    column.append(feature_in_log(number, phrase))
                 rows.add(query, name, line)
         except DataError as error:
             raise FileFormatError(str(error), file=path, line=line) from None
@@ -449,26 +461,26 @@ def _read_features(path: str, reading: Reading) -> DocumentRows:
         raise FileFormatError("the file has no features", file=path)
     for column in columns.values():
         column.extend([np.nan] * (len(rows.qids) - len(column)))
-    of_logs = {
+    feature_arrays = {
         name: arrow().array(np.array(column), from_pandas=True) for name, column in columns.items()
     }
-    rows.table = arrow().table(of_logs)
+    rows.table = arrow().table(feature_arrays)
     return rows
 
 
-def feature_in_log(value: Any, what: str) -> float:
+def feature_in_log(value: Any, phrase: str) -> float:
     """Convert a feature value in JSON to a number, where null is missing."""
     try:
         number = np.nan if value is None else float(value)
     except (TypeError, ValueError):
-        words = no_number(str(value), "leave the feature out, or log features as a table")
-        raise DataError(f"{what}, {words}") from None
+        reason = no_number(str(value), "leave the feature out, or log features as a table")
+        raise DataError(f"{phrase}, {reason}") from None
     except OverflowError:  # a long integer
         number = np.inf
     if abs(number) > _FLOAT32:
         raise DataError(
-            f"{what} is infinite or does not fit in float32; rescale the feature, or log null where"
-            " it is missing"
+            f"{phrase} is infinite or does not fit in float32; rescale the feature, or log null"
+            " where it is missing"
         )
     return number
 
@@ -479,29 +491,29 @@ def documents_in_log(
     """Yield the query, document and features in a Solr or Elasticsearch response, in a hit, or in a
     plain row."""
     if isinstance(value, list):
-        for item in value:
-            yield from documents_in_log(item, query)
+        for element in value:
+            yield from documents_in_log(element, query)
         return
     params = value.get("responseHeader", {}).get("params", {})
-    ids = [where.get(key) for where in (value, params) for key in _QUERY_KEYS]
+    ids = [container.get(key) for container in (value, params) for key in _QUERY_KEYS]
     ids = [qid for qid in ids if isinstance(qid, str | int)]
     query = str([*ids, query or params.get("q", "")][0])
     if isinstance(value.get("error"), dict):
-        words = f"the search engine answered with an error, {str(value['error'])[:80]!r}"
-        raise DataError(f"{words}: leave the line out, or ask again")
-    inner = value.get("hits", value.get("response"))
-    if inner is not None:
-        key = "hits" if "hits" in inner else "docs"
-        yield from documents_in_log(inner[key], query)
+        message = f"the search engine answered with an error, {str(value['error'])[:80]!r}"
+        raise DataError(f"{message}: leave the line out, or ask again")
+    response = value.get("hits", value.get("response"))
+    if response is not None:
+        key = "hits" if "hits" in response else "docs"
+        yield from documents_in_log(response[key], query)
         return
     name = str(next((value[key] for key in _DOCUMENT_KEYS if value.get(key) is not None), ""))
     if "[features]" in value:  # Solr
-        pairs = (item.rpartition("=") for item in value["[features]"].split(",") if item)
+        pairs = (text.rpartition("=") for text in value["[features]"].split(",") if text)
         yield query, name, [(feature, number) for feature, _, number in pairs]
     elif "_ltrlog" in value.get("fields", {}):
-        logs = [entries for log in value["fields"]["_ltrlog"] for entries in log.values()]
-        entries = chain.from_iterable(logs)
-        yield query, name, [(entry["name"], entry.get("value")) for entry in entries]
+        feature_lists = chain.from_iterable(log.values() for log in value["fields"]["_ltrlog"])
+        features = chain.from_iterable(feature_lists)
+        yield query, name, [(feature["name"], feature.get("value")) for feature in features]
     else:
         keys = *_QUERY_KEYS, *_DOCUMENT_KEYS
-        yield query, name, [(key, item) for key, item in value.items() if key not in keys]
+        yield query, name, [(key, number) for key, number in value.items() if key not in keys]

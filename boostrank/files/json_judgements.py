@@ -50,15 +50,15 @@ def json_of(path: str, head: bytes, *, once: bool = False) -> Iterator[tuple[int
             yield 0, from_json(read_whole(path), once=once)
             return
         except ValueError as error:
-            words = f"the file is neither JSON nor JSON lines: {error}"
-            raise FileFormatError(words, file=path) from None
-    for number, line in lines_of(path):
+            message = f"the file is neither JSON nor JSON lines: {error}"
+            raise FileFormatError(message, file=path) from None
+    for line_number, line in lines_of(path):
         if line.strip():
             try:
-                yield number, from_json(line, once=once)
+                yield line_number, from_json(line, once=once)
             except ValueError as error:
                 raise FileFormatError(
-                    f"the line is not JSON: {error}", file=path, line=number
+                    f"the line is not JSON: {error}", file=path, line=line_number
                 ) from None
 
 
@@ -74,25 +74,27 @@ def entries_of(
         query: query of the enclosing object.
     """
     if isinstance(value, list):
-        for entry in value:
-            yield from entries_of(entry, role_keys, query)
+        for element in value:
+            yield from entries_of(element, role_keys, query)
         return
     if "relevant_documents" in value:
         yield from _of_evaluator(value)
         return
-    inner = [value[key] for key in _LISTS if isinstance(value.get(key), list | dict)]
-    plain = {plain_name(str(key)): entry for key, entry in value.items()}
-    plain_values = {key: entry for key, entry in plain.items() if isinstance(entry, str | Real)}
+    nested_lists = [value[key] for key in _LISTS if isinstance(value.get(key), list | dict)]
+    plain = {plain_name(str(key)): element for key, element in value.items()}
+    plain_values = {
+        key: element for key, element in plain.items() if isinstance(element, str | Real)
+    }
     queries, documents, numbers = role_keys
-    names_of_query = (*queries, "id") if inner else queries
+    names_of_query = (*queries, "id") if nested_lists else queries
     query = next((plain_values[key] for key in names_of_query if key in plain_values), query)
-    of_document = [plain_values[key] for key in documents if key in plain_values]
-    if inner:
-        for entry in inner:
-            yield from entries_of(entry, role_keys, query)
-    elif of_document and query is not None:
+    document_names = [plain_values[key] for key in documents if key in plain_values]
+    if nested_lists:
+        for element in nested_lists:
+            yield from entries_of(element, role_keys, query)
+    elif document_names and query is not None:
         number = next((key for key in numbers if key in plain), numbers[0])
-        yield query, of_document[0], plain[number]
+        yield query, document_names[0], plain[number]
     elif any(key in plain for key in queries):
         raise LookupError  # a row without a document, or columns instead of rows
     else:
@@ -103,13 +105,13 @@ def _by_query(
     value: Mapping[Any, Any], role_keys: Sequence[Sequence[str]], query: Any
 ) -> Iterator[Entry]:
     """Yield the entries of a mapping from queries to documents, or from documents to numbers."""
-    for name, entry in value.items():
-        if isinstance(entry, list) and query is None:
-            yield from entries_of(entry, role_keys, name)
-        elif isinstance(entry, Mapping) and query is None:
-            yield from _by_query(entry, role_keys, name)
-        elif query is not None and (entry is None or isinstance(entry, str | Real)):
-            yield query, name, entry
+    for name, element in value.items():
+        if isinstance(element, list) and query is None:
+            yield from entries_of(element, role_keys, name)
+        elif isinstance(element, Mapping) and query is None:
+            yield from _by_query(element, role_keys, name)
+        elif query is not None and (element is None or isinstance(element, str | Real)):
+            yield query, name, element
         else:
             raise TypeError(name)
 
@@ -117,8 +119,8 @@ def _by_query(
 def _of_evaluator(group: Mapping[str, Any]) -> Iterator[Entry]:
     """Yield the entries of a query group of RRE (Rated Ranking Evaluator), whose queries have the
     same documents."""
-    holders = [entry.get("placeholders", {}) for entry in group["queries"]]
-    queries = [entry.get("$query") or " ".join(map(str, entry.values())) for entry in holders]
+    placeholders = [entry.get("placeholders", {}) for entry in group["queries"]]
+    queries = [entry.get("$query") or " ".join(map(str, entry.values())) for entry in placeholders]
     rated = group["relevant_documents"]
     for query in queries:
         for documents in rated if isinstance(rated, list) else [rated]:

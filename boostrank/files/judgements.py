@@ -85,18 +85,18 @@ class DocumentRows:
     """Rows of documents, which a file, a frame or a mapping lists by query.
 
     Args:
-        what: grade, score or feature.
+        value_name: grade, score or feature.
         qids, names, lines: query id, document name and line (or row) of each row.
         values: grades, or scores in a run, with NaN for rows without one.
         table: other columns.
         columns: names of the columns `qid`, `id` and of the values in a table.
         negative: rows of TREC qrels with a negative grade.
-        words: query text by query id.
+        query_texts: query text by query id.
         problems: see `boostrank.files.join.Joined`.
     """
 
     file: str
-    what: str = "grade"
+    value_name: str = "grade"
     columns: Roles = field(default_factory=dict)
     qids: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -105,7 +105,7 @@ class DocumentRows:
     table: Any = None
     by_row: bool = False
     negative: list[int] = field(default_factory=list)
-    words: dict[str, str] = field(default_factory=dict)
+    query_texts: dict[str, str] = field(default_factory=dict)
     problems: Problems = field(default_factory=dict)
 
     def add(self, qid: Any, name: Any, line: int) -> None:
@@ -114,14 +114,14 @@ class DocumentRows:
         self.names.append(as_name(name))
         self.lines.append(line)
 
-    def add_value(self, word: Any, *, missing: bool = True) -> None:
-        """Append the number in a word, which may be missing, for the first row without a value."""
-        row, text = len(self.values), str(word).strip()
+    def add_value(self, cell: Any, *, missing: bool = True) -> None:
+        """Append the number in a cell, which may be missing, for the first row without a value."""
+        row, text = len(self.values), str(cell).strip()
         text = {"true": "1", "false": "0"}.get(text.lower(), text)
         value = number_in(text)
         if value != value and not (missing and _MISSING.fullmatch(text)):
-            words = no_number(text, "write a number, or leave the row out")
-            raise self.refuse(row, f"the {self.what} of {self.phrase(row)}, {words}")
+            reason = no_number(text, "write a number, or leave the row out")
+            raise self.refuse(row, f"the {self.value_name} of {self.phrase(row)}, {reason}")
         self.values.append(value)
         if not self.qids[row].strip() or not self.names[row].strip():
             raise self.refuse(row, "the query or the document has no name; write both")
@@ -132,10 +132,10 @@ class DocumentRows:
         for role, names in (("qid", self.qids), ("id", self.names)):
             if role not in self.columns:
                 continue
-            added = batch.names(self.columns[role]).tolist()
-            if required and "" in added:
-                raise batch.refuse(added.index(""), f"column {self.columns[role]!r} is empty")
-            names += map(query_name, added) if role == "qid" else added
+            batch_names = batch.names(self.columns[role]).tolist()
+            if required and "" in batch_names:
+                raise batch.refuse(batch_names.index(""), f"column {self.columns[role]!r} is empty")
+            names += map(query_name, batch_names) if role == "qid" else batch_names
         self.lines += (batch.lines + batch.first).tolist()
 
     def phrase(self, row: int) -> str:
@@ -147,11 +147,11 @@ class DocumentRows:
         return Fault(self.lines[row], reason).error(self.file, 0, by_row=self.by_row)
 
 
-def place_of(parts: Sequence[DocumentRows], numbers: Sequence[int] | Int64Array) -> str:
+def place_of(all_rows: Sequence[DocumentRows], row_numbers: Sequence[int] | Int64Array) -> str:
     """Format the first of some rows as `FILE:line: document '7555' of query 'red shoe'`, or as ""
     if there are none."""
-    for i in numbers[:1]:
-        for rows in parts:
+    for i in row_numbers[:1]:
+        for rows in all_rows:
             if i < len(rows.qids):
                 return str(rows.refuse(i, rows.phrase(i)))
             i -= len(rows.qids)
@@ -180,13 +180,13 @@ def values_by_query(source: Any, roles: Any = None, *, run: bool = False) -> Val
         if name in of_query:
             raise rows.refuse(row, f"{rows.phrase(row)} is listed twice; keep one of the lines")
         of_query[name] = value
-    missing = np.flatnonzero(np.isnan(rows.values))
-    for row in missing.tolist():
+    missing_rows = np.flatnonzero(np.isnan(rows.values))
+    for row in missing_rows.tolist():
         del values[rows.qids[row]][rows.names[row]]
-    if missing.size:
+    if missing_rows.size:
         warn_user(
-            f"{count_of(missing.size, 'document')} without a {rows.what} left out; first: "
-            f"{place_of([rows], missing)}"
+            f"{count_of(missing_rows.size, 'document')} without a {rows.value_name} left out; "
+            f"first: {place_of([rows], missing_rows)}"
         )
     return values
 
@@ -201,9 +201,9 @@ def read_rows(source: Any, reading: Reading | None = None, *, run: bool = False)
     Raises:
         FileFormatError: the source cannot be read, or a score is missing. The message has the line.
     """
-    kind_of_rows, what = ("run", "score") if run else ("judgements", "grade")
+    kind_of_rows, value_name = ("run", "score") if run else ("judgements", "grade")
     path = path_of(source)
-    rows = DocumentRows(path or f"the {kind_of_rows}", what)
+    rows = DocumentRows(path or f"the {kind_of_rows}", value_name)
     if path is None:
         _add_object(rows, source)
     elif size_of(path) is None:  # a pipe, which can be read only once
@@ -212,9 +212,9 @@ def read_rows(source: Any, reading: Reading | None = None, *, run: bool = False)
         spec, first = format_of(source), first_text(path)
         if is_json(first):
             _add_json(rows, json_of(rows.file, first, once=True))
-        elif spec.is_table and not _is_list(first, what):
+        elif spec.is_table and not _is_list(first, value_name):
             _add_table(rows, reading or Reading())
-        elif not _has_values(first, what) and (kind := foreign_kind(first[:_BEGINNING])):
+        elif not _has_values(first, value_name) and (kind := foreign_kind(first[:_BEGINNING])):
             raise FileFormatError(f"the file has no {kind_of_rows}: it is {kind}", file=rows.file)
         else:
             _add_list(rows)
@@ -225,8 +225,8 @@ def read_rows(source: Any, reading: Reading | None = None, *, run: bool = False)
         raise FileFormatError(f"there are no {kind_of_rows}", file=rows.file)
     row = first_true(np.isnan(rows.values))
     if run and row is not None:
-        words = f"the score of {rows.phrase(row)} is missing; write it, or leave the row out"
-        raise rows.refuse(row, words)
+        reason = f"the score of {rows.phrase(row)} is missing; write it, or leave the row out"
+        raise rows.refuse(row, reason)
     return rows
 
 
@@ -240,44 +240,44 @@ def _cells(line: bytes) -> list[str]:
     return cells if len(cells) > 2 and all(cells) else text.split()
 
 
-def _is_list(line: bytes, what: str) -> bool:
+def _is_list(line: bytes, value_name: str) -> bool:
     """Return whether the first line of what could be a table has values instead of names."""
     cells = _cells(line)
-    form = _FORMS[what].get(len(cells))
+    form = _FORMS[value_name].get(len(cells))
     if len(cells) == _OF_PAIRS and b"," not in line and form is not None:
         return recognised("qid", cells) is None
     numeric = len(cells) > _OF_PAIRS and form is not None and bool(NUMBER.fullmatch(form(cells)[2]))
     return numeric or bool(re.match(rb"\S+[ \t]+(qid:|[Qq]?0[ \t])", line))
 
 
-def _has_values(line: bytes, what: str) -> bool:
+def _has_values(line: bytes, value_name: str) -> bool:
     """Return whether the first line of a text has a query, a document and a value."""
-    return _OF_PAIRS < len(_cells(line)) in _FORMS[what] and _is_list(line, what)
+    return _OF_PAIRS < len(_cells(line)) in _FORMS[value_name] and _is_list(line, value_name)
 
 
-def is_list(path: str, what: str) -> bool:
-    """Return whether a text begins with a line of a run (`what` is "score") or of qrels ("grade"),
-    without names of columns.
+def is_list(path: str, value_name: str) -> bool:
+    """Return whether a text begins with a line of a run (`value_name` is "score") or of qrels
+    ("grade"), without names of columns.
     """
     if path == "-" or not os.path.isfile(path):
         return False
     line = first_text(path)
-    return len(_cells(line)) > _OF_PAIRS and b"qid:" not in line and _is_list(line, what)
+    return len(_cells(line)) > _OF_PAIRS and b"qid:" not in line and _is_list(line, value_name)
 
 
 def _add_list(rows: DocumentRows) -> None:
     """Add the rows of a text, whose first row may name the columns."""
-    width, forms, is_ranked = 0, _FORMS[rows.what], rows.what == "score"
-    for number, line in lines_of(rows.file):
+    width, forms, is_ranked = 0, _FORMS[rows.value_name], rows.value_name == "score"
+    for line_number, line in lines_of(rows.file):
         if line.startswith(b"#"):
-            rows.words |= words_in(line)
+            rows.query_texts |= words_in(line)
             continue
         if not line.strip():
             continue
         # RankLib's rows name their query; the number of cells tells the other forms apart.
         match = _RANKLIB.match(line.decode("utf-8", "backslashreplace"))
-        if match and rows.what == "grade":
-            word, qid = match.groups()
+        if match and rows.value_name == "grade":
+            cell, qid = match.groups()
             document = name_in(line.partition(b"#")[2])
         else:
             cells = _cells(line)
@@ -287,20 +287,20 @@ def _add_list(rows: DocumentRows) -> None:
                 forms_of_file = "or a table that names its columns"
                 if not os.path.isfile(rows.file):
                     forms_of_file = "as in every pipe; write tables and JSON to a file"
-                words = f"{quote_token(line)} must be {_WORDS[rows.what]}, {forms_of_file}"
-                raise FileFormatError(words, file=rows.file, line=number)
-            qid, document, word = forms[width](cells)
-            has_number = width > _OF_PAIRS and NUMBER.fullmatch(word)
+                message = f"{quote_token(line)} must be {_WORDS[rows.value_name]}, {forms_of_file}"
+                raise FileFormatError(message, file=rows.file, line=line_number)
+            qid, document, cell = forms[width](cells)
+            has_number = width > _OF_PAIRS and NUMBER.fullmatch(cell)
             is_first = not rows.qids and not has_number
             if is_first and recognised("qid", [qid]) and recognised("id", [document]):
-                is_ranked &= recognised("score", [word]) is None
+                is_ranked &= recognised("score", [cell]) is None
                 continue
-        rows.add(qid, document, number)
-        rows.add_value(word, missing=False)
+        rows.add(qid, document, line_number)
+        rows.add_value(cell, missing=False)
         if is_ranked and width == _OF_RANKS:
             if not rows.values[-1] >= 0.0 or rows.values[-1] % 1.0:
-                words = f"the rank {word!r} is not a whole number; a run has the form"
-                raise rows.refuse(-1, f"{words} {_WORDS['score']}")
+                message = f"the rank {cell!r} is not a whole number; a run has the form"
+                raise rows.refuse(-1, f"{message} {_WORDS['score']}")
             rows.values[-1] *= -1.0
         elif width and -_LARGEST <= rows.values[-1] < 0.0:
             rows.negative.append(len(rows.values) - 1)
@@ -313,20 +313,20 @@ def _add_list(rows: DocumentRows) -> None:
 
 def _add_json(rows: DocumentRows, entries: Iterable[tuple[int, Any]]) -> None:
     """Add JSON values with their lines, where 0 is a value whose entries are counted."""
-    roles = "qid", "id", _VALUES[rows.what][0]
+    roles = "qid", "id", _VALUES[rows.value_name][0]
     keys = [list(map(plain_name, chain(*NAMES[role]))) for role in roles]
     for line, value in entries:
         rows.by_row = not line
         try:
-            for qid, name, word in entries_of(value, keys):
+            for qid, name, cell in entries_of(value, keys):
                 rows.add(qid, name, line or len(rows.qids) + 1)
-                rows.add_value(word)
+                rows.add_value(cell)
         except (LookupError, TypeError, AttributeError):
-            words = (
+            message = (
                 'the JSON has no documents by query: write {"query": {"document": number}}, or rows'
                 f" with the keys qid, doc_id, {roles[2]}"
             )
-            raise FileFormatError(words, file=rows.file, line=line) from None
+            raise FileFormatError(message, file=rows.file, line=line) from None
 
 
 def _add_object(rows: DocumentRows, source: Any) -> None:
@@ -348,8 +348,8 @@ def _add_object(rows: DocumentRows, source: Any) -> None:
         (ids_of if role == "qid" else values_of)(frame, name).tolist()
         for role, name in rows.columns.items()
     ]
-    for number, (qid, name, value) in enumerate(zip(*columns, strict=True), 1):
-        rows.add(qid, name, number)
+    for row_number, (qid, name, value) in enumerate(zip(*columns, strict=True), 1):
+        rows.add(qid, name, row_number)
         rows.add_value(value)
 
 
@@ -386,7 +386,7 @@ def choose(rows: DocumentRows, header: Sequence[str], roles: Roles) -> None:
         roles: names of columns that the user gives. Other tables may have them.
     """
     columns: dict[str, str] = {}
-    for role in ("qid", "id", *_VALUES[rows.what]):
+    for role in ("qid", "id", *_VALUES[rows.value_name]):
         name = roles.get(role)
         try:
             if name not in header:
@@ -398,15 +398,15 @@ def choose(rows: DocumentRows, header: Sequence[str], roles: Roles) -> None:
             if role == "score":
                 break
         elif role != "score":
-            usual = " or ".join(dict.fromkeys(chain(*NAMES[role])))
+            usual_names = " or ".join(dict.fromkeys(chain(*NAMES[role])))
             if role == "rank":
-                usual = "score or rank"
+                usual_names = "score or rank"
             elif role in roles:
-                usual = repr(roles[role])
-            mend = "name it in the first line"
-            if rows.what != "score":  # data join reads no runs
-                mend += f", or pass its name to data join, --{role} COLUMN"
-            raise FileFormatError(f"no column is called {usual}; {mend}", file=rows.file)
+                usual_names = repr(roles[role])
+            remedy = "name it in the first line"
+            if rows.value_name != "score":  # data join reads no runs
+                remedy += f", or pass its name to data join, --{role} COLUMN"
+            raise FileFormatError(f"no column is called {usual_names}; {remedy}", file=rows.file)
     rows.columns = columns
 
 
@@ -416,5 +416,5 @@ def _add_table(rows: DocumentRows, reading: Reading) -> None:
     columns = tuple(rows.columns.values())
     for batch in batches(rows.file, texts=columns, missing_tokens=reading.missing_tokens):
         rows.add_names(batch)
-        for word in batch.text(columns[-1]).to_pylist():
-            rows.add_value(word)
+        for cell in batch.text(columns[-1]).to_pylist():
+            rows.add_value(cell)

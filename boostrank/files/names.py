@@ -111,16 +111,16 @@ def name_in(comment: bytes) -> str:
     """Return the name of a document from its row's comment: `docid = NAME`, or else the first word,
     or else ""."""
     match = _DOCID.search(comment)
-    words = [match[1]] if match else comment.lstrip(b"#").split(None, 1)
-    return words[0].decode("utf-8", "backslashreplace") if words else ""
+    tokens = [match[1]] if match else comment.lstrip(b"#").split(None, 1)
+    return tokens[0].decode("utf-8", "backslashreplace") if tokens else ""
 
 
 def words_in(text: bytes | bytearray) -> dict[str, str]:
     """Return the query texts in comment lines such as `# qid:1: red shoe`, which RankLib and Quepid
     use."""
     return {
-        qid.decode("utf-8", "backslashreplace"): words.decode("utf-8", "backslashreplace")
-        for qid, words in _QUERY.findall(text)
+        qid.decode("utf-8", "backslashreplace"): query_text.decode("utf-8", "backslashreplace")
+        for qid, query_text in _QUERY.findall(text)
     }
 
 
@@ -139,34 +139,36 @@ def names_in_head(head: bytes, file: str) -> dict[int, str]:
     return _checked(features, file)
 
 
-def same_names(before: dict[int, str], names: dict[int, str], file: str) -> dict[int, str]:
-    """Return the names `found` in a file, or the previous files' names. Names that differ are
+def same_names(previous_names: dict[int, str], names: dict[int, str], file: str) -> dict[int, str]:
+    """Return the `names` in a file, or the previous files' names. Names that differ are
     refused."""
-    if before and names and before != names:
-        number = min(n for n in before.keys() | names.keys() if before.get(n) != names.get(n))
+    if previous_names and names and previous_names != names:
+        number = min(
+            n for n in previous_names.keys() | names.keys() if previous_names.get(n) != names.get(n)
+        )
         raise FileFormatError(
-            f"feature {number} is called {names.get(number)!r}, but {before.get(number)!r} in a"
-            " previous file",
+            f"feature {number} is called {names.get(number)!r}, but"
+            f" {previous_names.get(number)!r} in a previous file",
             file=file,
         )
-    return names or before
+    return names or previous_names
 
 
 def _checked(features: Iterable[tuple[int, int, str]], file: str) -> dict[int, str]:
     """Check the line, number and name of each feature, and return the names by number."""
     names: dict[int, str] = {}
-    seen: dict[str, int] = {}
+    line_of_name: dict[str, int] = {}
     for line, number, text in features:
         name = text.strip()
         reason = ""
         if not name:
             reason = "the line is blank"
-        elif name in seen:
-            reason = f"{name!r} is also on line {seen[name]}"
+        elif name in line_of_name:
+            reason = f"{name!r} is also on line {line_of_name[name]}"
         elif number in names or number >= _LARGEST:
             reason = f"feature {number} has a name"
         if reason:
-            words = f"{reason}; names must be distinct, one per feature"
-            raise FileFormatError(words, file=file, line=line)
-        names[number], seen[name] = name, line
+            message = f"{reason}; names must be distinct, one per feature"
+            raise FileFormatError(message, file=file, line=line)
+        names[number], line_of_name[name] = name, line
     return names

@@ -40,13 +40,15 @@ def find_sidecar(path: str | None, suffixes: tuple[str, ...]) -> str | None:
     sidecars = list(filter(os.path.lexists, sidecar_paths(path, suffixes)))
     if not sidecars:
         return None
-    sidecar, *others = sidecars
+    sidecar, *other_sidecars = sidecars
     if not os.path.isfile(sidecar):
         kind = "not a regular file" if os.path.exists(sidecar) else "a broken link"
         raise InputError(f"{sidecar} would be read with {path}, but is {kind}; fix or remove it")
-    for other in others if suffixes == GROUP_SUFFIXES else ():
-        if os.path.isfile(other) and not filecmp.cmp(sidecar, other, shallow=False):
-            raise InputError(f"{sidecar} and {other} have other sizes for {path}; remove one")
+    for other_sidecar in other_sidecars if suffixes == GROUP_SUFFIXES else ():
+        if os.path.isfile(other_sidecar) and not filecmp.cmp(sidecar, other_sidecar, shallow=False):
+            raise InputError(
+                f"{sidecar} and {other_sidecar} have other sizes for {path}; remove one"
+            )
     return sidecar
 
 
@@ -65,10 +67,10 @@ def refuse_sidecars(
     path: str, suffixes: tuple[str, ...] = (*GROUP_SUFFIXES, WEIGHT_SUFFIX)
 ) -> None:
     """Refuse to write a data file next to an existing side file."""
-    stale = find_sidecar(path, suffixes)
-    if stale is not None:
+    sidecar = find_sidecar(path, suffixes)
+    if sidecar is not None:
         raise InputError(
-            f"{stale} exists and would be read with {path}; remove it, or choose another name"
+            f"{sidecar} exists and would be read with {path}; remove it, or choose another name"
         )
 
 
@@ -77,8 +79,8 @@ def some_sizes(path: str | None) -> list[int]:
     `read_sizes`."""
     if path is None:
         return []
-    words = read_text(path, errors="replace").split()
-    return [int(word) for word in words if word.isdecimal() and len(word) < 10]
+    numbers = read_text(path, errors="replace").split()
+    return [int(number) for number in numbers if number.isdecimal() and len(number) < 10]
 
 
 def read_sizes(path: str, rows: int) -> Int64Array:

@@ -117,16 +117,18 @@ class Reading(ReadOptions):
     def relabelled(self, labels: Float64Array) -> Float64Array:
         """Return labels after applying the label map."""
         out = labels.copy()
-        for old, new in (self.label_map or {}).items():  # type: ignore[union-attr]
-            out[labels == old] = new
+        for label, new_label in (self.label_map or {}).items():  # type: ignore[union-attr]
+            out[labels == label] = new_label
         return out
 
     def for_provenance(self) -> dict[str, Any]:
         """Return the options that affect values, as JSON data."""
-        changed = self.changed
-        if "label_map" in changed:
-            changed["label_map"] = {f"{old:g}": new for old, new in changed["label_map"].items()}
-        return {name: jsonable(changed[name]) for name in _IN_PROVENANCE if name in changed}
+        options = self.changed
+        if "label_map" in options:
+            options["label_map"] = {
+                f"{label:g}": new_label for label, new_label in options["label_map"].items()
+            }
+        return {name: jsonable(options[name]) for name in _IN_PROVENANCE if name in options}
 
 
 class File:
@@ -146,19 +148,19 @@ class File:
 
     def __init__(self, name: str, path: str | None, descriptor: int | None = None) -> None:
         self.name, self.path, self._descriptor = name, path, descriptor
-        self._before = self._state()
-        self.total = self._before and self._before[0]  # bytes to read, if known
+        self._opened_state = self._state()
+        self.total = self._opened_state and self._opened_state[0]  # bytes to read, if known
 
     def _state(self) -> tuple[int, int] | None:
         if self.path is None:
             return None
         file = self.path if self._descriptor is None else self._descriptor
-        info = os.stat(file)
-        return info.st_size, info.st_mtime_ns
+        status = os.stat(file)
+        return status.st_size, status.st_mtime_ns
 
     def check_unchanged(self) -> None:
         """Refuse a file whose size or time changed since it was opened."""
-        if self._state() != self._before:
+        if self._state() != self._opened_state:
             raise FileFormatError(
                 "the file changed while it was read; try again when the file is complete",
                 file=self.name,
@@ -214,7 +216,7 @@ class Source:
         for source in files:
             refuse_unread(path_of(source))
         self.codings: dict[int, Coding] = {}  # by position of the categorical feature
-        self._text = self._done = 0  # bytes of the closed files
+        self._closed_text_bytes = self._closed_bytes = 0  # bytes of the closed files
         self._open: list[File] = []
         self.warnings: list[str] = []
         sizes = list(map(size_of, files))
@@ -264,10 +266,10 @@ class Source:
         if all(map(NUMBERED.fullmatch, trained)):
             return None
         numbers = {name: number for number, name in names.items() if name not in space.ignored}
-        missing = [name for name in trained if name not in numbers]
-        more = sorted(numbers.keys() - trained, key=numbers.__getitem__)
-        if missing or more:
-            raise FileFormatError(misfit(missing, more), file=self.first.name)
+        missing_names = [name for name in trained if name not in numbers]
+        extra_names = sorted(numbers.keys() - trained, key=numbers.__getitem__)
+        if missing_names or extra_names:
+            raise FileFormatError(misfit(missing_names, extra_names), file=self.first.name)
         return np.array([numbers[name] for name in trained], np.int64) - base
 
     def warn_of_categories(self, whose: str) -> None:
@@ -279,12 +281,12 @@ class Source:
     @property
     def done(self) -> int:
         """Number of bytes read so far, before decompression."""
-        return self._done + sum(file.done for file in self._open)
+        return self._closed_bytes + sum(file.done for file in self._open)
 
     def _next(self, i: int) -> File:
         max_bytes = self.reading.max_bytes
         if max_bytes is not None:
-            max_bytes -= self._text + sum(file.text_bytes for file in self._open)
+            max_bytes -= self._closed_text_bytes + sum(file.text_bytes for file in self._open)
         file: File = self.open_file(self._files[i], max_bytes)
         self._open.append(file)
         self.begin(file)
@@ -316,16 +318,16 @@ class Source:
         The thread that parses a block calls `then` on it and stores the result in `Block.result`.
         The number of unfinished blocks is at most the number of threads plus 2.
         """
-        file, lines = self.first, self.header_lines
-        for current, result in _submitted(self._tasks(chunk_bytes, threads, then), threads):
+        file, lines_before = self.first, self.header_lines
+        for current, parse_chunk in _submitted(self._tasks(chunk_bytes, threads, then), threads):
             if current is not file:
                 self.leave(file)
-                file, lines = current, self.header_lines
+                file, lines_before = current, self.header_lines
             try:
-                block = result()
+                block = parse_chunk()
             except UnreadableLine as error:
-                raise error.args[0].error(file.name, lines) from None
-            lines += int(block.counts[LINES])
+                raise error.args[0].error(file.name, lines_before) from None
+            lines_before += int(block.counts[LINES])
             self.in_order(block)
             yield file, block
         self.leave(file)
@@ -335,7 +337,8 @@ class Source:
         file.check_unchanged()
         file.close()
         self._open.remove(file)
-        self._text, self._done = self._text + file.text_bytes, self._done + file.done
+        self._closed_text_bytes += file.text_bytes
+        self._closed_bytes += file.done
 
     def close(self) -> None:
         """Close all open files."""
@@ -365,17 +368,17 @@ def expand(source: AnySource) -> list[OneSource]:
     """Return a list of files in which folders and patterns (`*`, `?`, `[...]`) are replaced by
     their files."""
     sources: list[OneSource] = []
-    for item in as_list(source):
-        path = path_of(item)
-        sources += [item] if path is None else matching(path)
+    for element in as_list(source):
+        path = path_of(element)
+        sources += [element] if path is None else matching(path)
     if not sources:
         raise ParameterError("no file is given; pass at least one")
-    seen = set()
+    real_paths = set()
     for path in filter(None, map(path_of, sources)):
         real = os.path.realpath(path)
-        if real in seen:
+        if real in real_paths:
             raise ParameterError(f"{path} is given twice in one data set")
-        seen.add(real)
+        real_paths.add(real)
     return sources
 
 
@@ -393,16 +396,17 @@ def matching(path: str) -> list[str]:
         for suffix in (*GROUP_SUFFIXES, WEIGHT_SUFFIX, *UNREAD_SUFFIXES)
     }
     files = sorted(paths - side_files)
-    sets = _SETS.intersection(os.path.basename(file).partition(".")[0].lower() for file in files)
+    stems = (os.path.basename(file).partition(".")[0].lower() for file in files)
+    set_names = _SETS.intersection(stems)
     folders, reason = list(filter(os.path.isdir, files)), ""
     if not files:
         reason = "the folder has no files" if is_folder else "no file matches"
     elif is_folder and os.path.isdir(os.path.join(path, "_delta_log")):
         reason = "the folder is a Delta table, which may contain outdated files; write Parquet"
-    elif is_folder and len(sets) > 1:
+    elif is_folder and len(set_names) > 1:
         reason = (
-            f"the folder contains {' and '.join(sorted(sets))}, which are not one data set; pass"
-            " one of the files"
+            f"the folder contains {' and '.join(sorted(set_names))}, which are not one data set;"
+            " pass one of the files"
         )
     elif is_folder and folders:
         pattern = os.path.join(path, "*", "*")
@@ -418,10 +422,10 @@ def size_of(source: OneSource) -> int | None:
     if path is None or path == "-":
         return None
     try:
-        info = os.stat(path)
+        status = os.stat(path)
     except OSError as error:
         raise FileFormatError(str(error.strerror), file=path) from None
-    return info.st_size if stat.S_ISREG(info.st_mode) else None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 # Formats ------------------------------------------------------------------------------------------

@@ -143,12 +143,14 @@ class Batch:
 
     def truth(self, name: str) -> Int64Array:
         """Return a Boolean column (0 and 1, or false and true) as int64[n]."""
-        pa, pc, words = arrow(), arrow(".compute"), self.text(name)
-        codes = np.asarray(pc.index_in(words, pa.array([*_NO, *_YES])).fill_null(-1))
-        bad = first_true(codes < 0)
-        if bad is not None:
-            value = words[bad].as_py() or "missing"
-            raise self.refuse(bad, f"{name} is {value[:40]}, and must be 0 or 1 (or false, true)")
+        pa, pc, texts = arrow(), arrow(".compute"), self.text(name)
+        codes = np.asarray(pc.index_in(texts, pa.array([*_NO, *_YES])).fill_null(-1))
+        bad_row = first_true(codes < 0)
+        if bad_row is not None:
+            value = texts[bad_row].as_py() or "missing"
+            raise self.refuse(
+                bad_row, f"{name} is {value[:40]}, and must be 0 or 1 (or false, true)"
+            )
         return np.asarray(codes // len(_NO), np.int64)
 
     def _place(self, name: str) -> Any:
@@ -197,30 +199,30 @@ class Batch:
         pa, array = arrow(), self.decoded(position)
         if pa.types.is_boolean(array.type):
             array = array.cast("int64")
-        absent = (
+        missing_reason = (
             f"query id in column {self.file.columns.header[position]!r} is missing or fractional;"
             " ids must be integers or text"
         )
         is_float = pa.types.is_floating(array.type)
         if is_float or (pa.types.is_integer(array.type) and array.type != pa.uint64()):
-            values, wrong = np.asarray(array.fill_null(0)), np.asarray(array.is_null())
+            values, is_refused = np.asarray(array.fill_null(0)), np.asarray(array.is_null())
             if is_float:
                 values = values.astype(np.float64)
-                wrong |= ~(np.abs(values) < 2.0**63) | (values != np.floor(values))
-                values = np.where(wrong, 0, values)
-            faults = [self.fault(row, absent) for row in np.flatnonzero(wrong)]
+                is_refused |= ~(np.abs(values) < 2.0**63) | (values != np.floor(values))
+                values = np.where(is_refused, 0, values)
+            faults = [self.fault(row, missing_reason) for row in np.flatnonzero(is_refused)]
             return values.astype(np.int64), faults
-        coded = self.words(position).dictionary_encode()
-        ids = [_canonical(word) for word in coded.dictionary.to_pylist()]
-        codes = np.asarray(coded.indices.fill_null(-1))
+        dictionary_array = self.words(position).dictionary_encode()
+        ids = [_canonical(word) for word in dictionary_array.dictionary.to_pylist()]
+        codes = np.asarray(dictionary_array.indices.fill_null(-1))
         # `nan` among numbers is a missing id.
         has_numbers = any(isinstance(qid, int) for qid in ids)
-        reasons = [_why_no_id(qid) for qid in ids] + [absent]
+        reasons = [_why_no_id(qid) for qid in ids] + [missing_reason]
         for i, qid in enumerate(ids):
             if has_numbers and str(qid).lower() in _NO_ID:
-                reasons[i] = absent
-        wrong = np.flatnonzero(np.array(reasons, object)[codes] != "")
-        faults = [self.fault(row, reasons[codes[row]]) for row in wrong]
+                reasons[i] = missing_reason
+        refused_rows = np.flatnonzero(np.array(reasons, object)[codes] != "")
+        faults = [self.fault(row, reasons[codes[row]]) for row in refused_rows]
         return np.array([*ids, None], object)[codes], faults
 
     def decoded(self, position: int) -> Any:
@@ -310,8 +312,13 @@ class TableSource(Source):
         )
         if first is None:
             self.columns = columns
-        elif first.names != columns.names or (first.qid is None) != (columns.qid is None):
-            raise FileFormatError("has other columns than the previous file", file=name)
+            return columns
+        message = "has other columns than the previous file"
+        if first.names != columns.names:
+            raise FileFormatError(message, file=name)
+        for role in ("qid", "weight"):
+            if (getattr(first, role) is None) != (getattr(columns, role) is None):
+                raise FileFormatError(f"{message}: only one has a {role} column", file=name)
         return columns
 
     def with_text(
@@ -323,8 +330,8 @@ class TableSource(Source):
             return columns
         names = {columns.header[position]: numbers for position, numbers in text.items()}
         if not self.reading.lenient:
-            words, options = text_words(names, self.reading)
-            raise FileFormatError(f"{words}: {options}", file=file, line=line)
+            message, options = text_words(names, self.reading)
+            raise FileFormatError(f"{message}: {options}", file=file, line=line)
         self.text = {name: line for name in names} | self.text
         with_coded = replace(columns, coded=columns.coded | text.keys())
         if self.columns is columns:
@@ -350,38 +357,38 @@ class TableSource(Source):
             else:
                 values.append(batch.numbers(position))
         features = _matrix(values, len(batch))
-        infinite = self._check_infinities(features, values, batch, faults)
+        n_infinite = self._check_infinities(features, values, batch, faults)
         rows = self._read_roles(batch, faults)
         # Leave out the rows with faults, except words for missing values in lenient reading.
         stand_ins = [fault for fault in faults if fault.stand_in and self.reading.lenient]
-        bad = {fault.line: fault for fault in reversed(faults) if fault not in stand_ins}
-        keep = ~np.isin(batch.lines, list(bad))
-        if bad and self.reading.whole:  # the first fault ends the rows
-            keep = batch.lines < min(bad)
-        if bad:
-            features = np.ascontiguousarray(features[keep])
-            rows = {position: column[keep] for position, column in rows.items()}
-        lines = batch.lines[keep]
+        bad_rows = {fault.line: fault for fault in reversed(faults) if fault not in stand_ins}
+        is_kept = ~np.isin(batch.lines, list(bad_rows))
+        if bad_rows and self.reading.whole:  # the first fault ends the rows
+            is_kept = batch.lines < min(bad_rows)
+        if bad_rows:
+            features = np.ascontiguousarray(features[is_kept])
+            rows = {position: column[is_kept] for position, column in rows.items()}
+        lines = batch.lines[is_kept]
         labels = rows.get(columns.label, np.zeros(lines.size)) + 0.0  # -0 becomes 0
         block = Block.from_rows(labels, features, rows.get(columns.qid), lines)
         block.weights, block.document_names = rows.get(columns.weight), rows.get(columns.id)
-        block.others = {columns.header[at]: rows[at] for at in columns.others}
+        block.others = {columns.header[position]: rows[position] for position in columns.others}
         block.categories = categories
         coarse = compress(columns.places, map(is_coarse, values))
-        block.coarse = tuple(columns.header[at] for at in coarse)
+        block.coarse = tuple(columns.header[position] for position in coarse)
         if self.reading.whole:
             block.text, block.head, ends = self.written(chunk, batch)
-            block.ends = ends[keep]
+            block.ends = ends[is_kept]
         if self.reading.pick is not None:
             block.result = batch
         # Count the rows and lines, and describe the first rows with faults.
-        block.counts[BAD_ROWS], block.counts[INFINITIES] = len(bad), infinite
+        block.counts[BAD_ROWS], block.counts[INFINITIES] = len(bad_rows), n_infinite
         block.counts[LINES] = batch.n_lines
-        block.counts[BLANK_LINES] = batch.n_lines - lines.size - len(bad)
-        block.bad = sorted(bad.values(), key=lambda fault: fault.line)[:BAD_KEPT]
+        block.counts[BLANK_LINES] = batch.n_lines - lines.size - len(bad_rows)
+        block.bad = sorted(bad_rows.values(), key=lambda fault: fault.line)[:BAD_KEPT]
         for fault in stand_ins:
             block.stand_ins.setdefault(fault.stand_in, (fault.line, fault.column))
-        block.stand_in_rows = len({fault.line for fault in stand_ins} - bad.keys())
+        block.stand_in_rows = len({fault.line for fault in stand_ins} - bad_rows.keys())
         block.unterminated, block.size = batch.unterminated, batch.size
         if self.reading.trained_categories is not None:  # codes do not depend on earlier blocks
             with self._lock:  # counts of unknown categories are shared
@@ -395,23 +402,23 @@ class TableSource(Source):
         for position in set(columns.needed()[0]).difference(columns.places):
             rows[position] = np.asarray(batch.numbers(position), np.float64)
         for role in ("label", "weight"):
-            at = getattr(columns, role)
-            if at in rows:
-                column = rows[at]
+            position = getattr(columns, role)
+            if position in rows:
+                column = rows[position]
                 # A gain, or a command that reads no labels, may do without some of them.
                 if role == "label" and (reading.gain is not None or not reading.labelled):
                     column = np.where(np.isnan(column), 0.0, column)
-                wrong = ~np.isfinite(column) | ((column < 0) & (role == "weight"))
-                for row in np.flatnonzero(wrong).tolist():
-                    value, name = float(column[row]), columns.header[at]
-                    words = f"{role} {value:g} in column {name!r} is negative"
+                is_refused = ~np.isfinite(column) | ((column < 0) & (role == "weight"))
+                for row in np.flatnonzero(is_refused).tolist():
+                    value, name = float(column[row]), columns.header[position]
+                    reason = f"{role} {value:g} in column {name!r} is negative"
                     if not np.isfinite(value):
                         state = "missing" if np.isnan(value) else "infinite"
-                        words = f"{role} in column {name!r} is {state}; every row needs a number"
-                    faults.append(batch.fault(row, words))
+                        reason = f"{role} in column {name!r} is {state}; every row needs a number"
+                    faults.append(batch.fault(row, reason))
         if columns.qid in batch.arrays:
-            rows[columns.qid], without = batch.query_ids(columns.qid)
-            faults += without
+            rows[columns.qid], qid_faults = batch.query_ids(columns.qid)
+            faults += qid_faults
         if columns.id in batch.arrays:
             rows[columns.id] = batch.names(columns.header[columns.id])
         return rows
@@ -441,18 +448,18 @@ class TableSource(Source):
     ) -> int:
         """Treat infinite values according to the options, add faults, and return the number of
         accepted values."""
-        infinite, inf = np.argwhere(np.isinf(features)), self.reading.inf
-        if inf != "keep":
-            features[tuple(infinite.T)] = np.nan
-        if inf != "stop":
-            return len(infinite)
-        for row, j in infinite.tolist():
+        cells, treatment = np.argwhere(np.isinf(features)), self.reading.inf
+        if treatment != "keep":
+            features[tuple(cells.T)] = np.nan
+        if treatment != "stop":
+            return len(cells)
+        for row, j in cells.tolist():
             columns, value = batch.file.columns, float(values[j][row])
             name = columns.header[columns.places[j]]
-            words = BEYOND_FLOAT32
+            reason = BEYOND_FLOAT32
             if np.isinf(value):
-                words = "is infinite; use --inf keep or --inf missing"
-            faults.append(batch.fault(row, f"value {value:g} of column {name!r} {words}"))
+                reason = "is infinite; use --inf keep or --inf missing"
+            faults.append(batch.fault(row, f"value {value:g} of column {name!r} {reason}"))
         return 0
 
     def schema(self, totals: Any) -> FeatureSpace:
@@ -472,19 +479,24 @@ def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[s
     read the table."""
     no_classes = [  # ids, or constant
         name
-        for name, (n, cells) in text.items()
-        if not reading.takes_categories or n in (1, cells) or (n > _FEW and n > _SHARE * cells)
+        for name, (n_values, cells) in text.items()
+        if not reading.takes_categories
+        or n_values in (1, cells)
+        or (n_values > _FEW and n_values > _SHARE * cells)
     ]
-    listed = [f"{name!r} ({n:,} value{'s' * (n > 1)})" for name, (n, _) in text.items()]
+    columns = [
+        f"{name!r} ({n_values:,} value{'s' * (n_values > 1)})"
+        for name, (n_values, _) in text.items()
+    ]
     options: list[str] = []
     for flag, names in (
         ("drop", no_classes),
         ("categorical", [name for name in text if name not in no_classes]),
     ):
         if names:
-            before = getattr(reading, flag) or ()
-            options.append(f"--{flag} {typed_names(*before, *names)}")
-    return f"text in column{'s' * (len(text) > 1)} {', '.join(listed)}", " ".join(options)
+            named_columns = getattr(reading, flag) or ()
+            options.append(f"--{flag} {typed_names(*named_columns, *names)}")
+    return f"text in column{'s' * (len(text) > 1)} {', '.join(columns)}", " ".join(options)
 
 
 def is_number(kind: Any) -> bool:
@@ -500,8 +512,9 @@ def is_text(kind: Any) -> bool:
 
 def _rewrite(texts: Any, function: Callable[[str], str]) -> Any:
     """Return a text array with the results of a function of each distinct text."""
-    coded, kind = texts.dictionary_encode(), arrow().string()
-    return arrow().array(map(function, coded.dictionary.to_pylist()), kind).take(coded.indices)
+    encoded = texts.dictionary_encode()
+    results = map(function, encoded.dictionary.to_pylist())
+    return arrow().array(results, arrow().string()).take(encoded.indices)
 
 
 def _matrix(columns: Sequence[Array], rows: int) -> Float32Array:
@@ -515,23 +528,23 @@ def _matrix(columns: Sequence[Array], rows: int) -> Float32Array:
     return out
 
 
-def _canonical(word: str) -> int | str:
+def _canonical(text: str) -> int | str:
     """Return integers, including whole floats (1.0), as int, and anything else as text."""
-    whole = _plain(word)
-    if _INTEGER.fullmatch(whole) and -(2**63) < (number := int(whole)) < 2**63:
+    plain_text = _plain(text)
+    if _INTEGER.fullmatch(plain_text) and -(2**63) < (number := int(plain_text)) < 2**63:
         return number
-    return time_text(word)
+    return time_text(text)
 
 
 @lru_cache(1 << 16)
-def query_name(word: str) -> str:
+def query_name(text: str) -> str:
     """Return a query id as data sets have it, as text."""
-    return str(_canonical(word))
+    return str(_canonical(text))
 
 
-def _plain(word: str) -> str:
+def _plain(text: str) -> str:
     """Return a whole number without its decimals, and a time as in query ids."""
-    return time_text(_WHOLE.sub("", word))
+    return time_text(_WHOLE.sub("", text))
 
 
 def _why_no_id(qid: int | str) -> str:
@@ -554,17 +567,19 @@ def whole_numbers(
     name: str,
     low: int,
     high: int,
-    kept: npt.NDArray[np.bool_] | bool,
+    is_checked: npt.NDArray[np.bool_] | bool,
     refuse: Callable[[int, str], Exception],
 ) -> Int64Array:
-    """Return numbers as int64[n]. Rows that are not kept are not checked and become `low`. See
+    """Return numbers as int64[n]. Rows that are not checked become `low`. See
     `Batch.whole_column`."""
-    good = (values >= low) & (values <= high) & (values == np.floor(values))
-    bad = first_true(~good & kept)
-    if bad is not None:
-        value = "missing" if np.isnan(values[bad]) else f"{values[bad]:.17g}"
-        raise refuse(bad, f"{name} is {value}, and must be a whole number from {low} to {high:,}")
-    return np.where(kept, values, low).astype(np.int64)
+    is_valid = (values >= low) & (values <= high) & (values == np.floor(values))
+    bad_row = first_true(~is_valid & is_checked)
+    if bad_row is not None:
+        value = "missing" if np.isnan(values[bad_row]) else f"{values[bad_row]:.17g}"
+        raise refuse(
+            bad_row, f"{name} is {value}, and must be a whole number from {low} to {high:,}"
+        )
+    return np.where(is_checked, values, low).astype(np.int64)
 
 
 def is_table(path: OneSource) -> bool:
@@ -580,11 +595,11 @@ def header_of(path: OneSource) -> tuple[str, ...]:
 
 def _opened(path: OneSource, **options: Any) -> TableSource:
     if not is_table(path):
-        words, file = "not recognised as CSV, TSV, Parquet or Arrow by name or content", str(path)
+        message, file = "not recognised as CSV, TSV, Parquet or Arrow by name or content", str(path)
         kind = foreign_kind(first_line(file)[:1000]) if os.path.isfile(file) else None
         if kind is not None:
-            words += f": it is {kind}"
-        raise FileFormatError(words, file=file)
+            message += f": it is {kind}"
+        raise FileFormatError(message, file=file)
     source = open_files(path, **options)[1]
     assert isinstance(source, TableSource)
     return source
@@ -615,9 +630,9 @@ def batches(
 
 def numbers_of(paths: Sequence[str], name: str, missing_tokens: Sequence[str] = ()) -> Float64Array:
     """Return a numeric column of some tables, float64[N] in row order, where NaN is missing."""
-    parts = [
+    batch_columns = [
         batch.number(name)
         for path in paths
         for batch in batches(path, numbers=[name], missing_tokens=missing_tokens)
     ]
-    return np.concatenate(parts)
+    return np.concatenate(batch_columns)

@@ -379,6 +379,17 @@ def test_the_options_of_the_reader_hold(write: Write) -> None:
         boostrank.read(write("label,qid,a,w\n1,1,2,1\n1,1,2,-2\n"), weight="w")
 
 
+def test_all_tables_of_a_data_set_have_weights_or_none_has(write: Write) -> None:
+    # There are as many queries as rows with weights, which must not become query weights.
+    weighted = write("label,qid,a,w\n1,1,2,1\n0,1,2,1\n1,2,2,3\n", "weighted.csv")
+    plain = write("label,qid,a\n1,7,2\n0,7,3\n", "plain.csv")
+    train = boostrank.read(weighted, weight="w")
+    for files in ([weighted, plain], [plain, weighted]):
+        with pytest.raises(FileFormatError, match="only one has a weight column") as caught:
+            boostrank.read(files, like=train)
+        assert caught.value.file == str(files[1])
+
+
 def test_options_of_the_other_kind_of_file_are_refused(write: Write) -> None:
     with pytest.raises(ParameterError, match="label='rel'"):
         read_libsvm(write("1 qid:1 1:1\n", "t.txt"), label="rel")
