@@ -124,8 +124,8 @@ class DataFiles:
                     carry += block.text[begin:]
                 before += int(block.counts[slots.LINES])
                 if len(carry) > _MOST_COMMENTS:
-                    words = f"more than {_MOST_COMMENTS >> 20} MiB of comments or blank lines"
-                    raise FileFormatError(f"{words}; remove them", file=file.name, line=before)
+                    reason = f"more than {_MOST_COMMENTS >> 20} MiB of comments or blank lines"
+                    raise FileFormatError(f"{reason}; remove them", file=file.name, line=before)
                 if self._progress is not None:
                     self._progress(opened.done, opened.total)
             if piece is None:
@@ -138,11 +138,11 @@ class DataFiles:
         seen: dict[bytes, str] = {}  # place of the first row
         for piece in self.pieces():
             if piece.begins and piece.qid in seen:
-                words = (
+                reason = (
                     f"qid {piece.qid.decode()} reappears; it was first seen on {seen[piece.qid]}:"
                     " boostrank data sort brings its rows together"
                 )
-                raise Fault(piece.line, words).error(piece.file, 0, by_row=self.columnar)
+                raise Fault(piece.line, reason).error(piece.file, 0, by_row=self.columnar)
             if piece.begins:
                 before_row = ": row " if self.columnar else ":"
                 seen[piece.qid] = f"{piece.file}{before_row}{piece.line}"

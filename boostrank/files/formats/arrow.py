@@ -63,10 +63,10 @@ class ColumnarSource(TableSource):
             spec = format_by_magic(bytes(file.handle.read(8)))
             file.handle.seek(0)
             if spec is None or spec.source is not type(self):
-                words = f"the file is not a {self.name} file (Feather: version 2)"
+                reason = f"the file is not a {self.name} file (Feather: version 2)"
                 if spec is not None:
-                    words = f"this is a {spec.name} file; use --format {spec.name}"
-                raise FileFormatError(words, file=file.name)
+                    reason = f"this is a {spec.name} file; use --format {spec.name}"
+                raise FileFormatError(reason, file=file.name)
             schema, file.rows, file.batches = self.open_batches(file.handle)
             file.header = schema
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -182,8 +182,8 @@ class ColumnarFile(File):
                     yield partial(batch.slice, first, rows)
                 done += batch.num_rows
         except (arrow().ArrowException, OSError) as error:
-            words = f"the file is damaged after row {done:,}: {' '.join(str(error).split())}"
-            raise FileFormatError(words, file=self.name) from None
+            reason = f"the file is damaged after row {done:,}: {' '.join(str(error).split())}"
+            raise FileFormatError(reason, file=self.name) from None
 
     def close(self) -> None:
         """Close the file and release the memory of its batches."""
@@ -242,18 +242,18 @@ def _check_type(column: Any, is_coded: bool, file: str, takes_categories: bool) 
     if is_coded and not types.is_decimal(value) and (is_text(value) or is_number(value)):
         return
     drop = f"--drop {typed_names(column.name)} leaves it out"
-    what = f"is of type {kind}"
+    reason = f"is of type {kind}"
     if is_coded:
-        what += ", but categories must be text"
+        reason += ", but categories must be text"
     elif types.is_dictionary(kind):
-        what = "contains categories, but the model or its training data has numbers there"
+        reason = "contains categories, but the model or its training data has numbers there"
     elif is_text(kind):
-        what = "contains text"
+        reason = "contains text"
         if takes_categories:
-            what += f": --categorical {typed_names(column.name)} reads it as categories"
+            reason += f": --categorical {typed_names(column.name)} reads it as categories"
     elif types.is_temporal(kind):
-        what = f"contains times ({kind}): convert it to numbers, such as days since a date"
-    raise FileFormatError(f"column {column.name!r} {what}; {drop}", file=file)
+        reason = f"contains times ({kind}): convert it to numbers, such as days since a date"
+    raise FileFormatError(f"column {column.name!r} {reason}; {drop}", file=file)
 
 
 SPECS = (

@@ -79,13 +79,13 @@ class CsvSource(TableSource):
             )
         if line.lower().startswith(b"sep="):
             raise DataError("the first line is Excel's separator: `tail -n +2` removes it")
-        words, row = self._row(line, 0)
-        if words:
-            raise DataError(f"the first line cannot be split into names: {words}")
+        reason, row = self._row(line, 0)
+        if reason:
+            raise DataError(f"the first line cannot be split into names: {reason}")
         if len(row) == 1 and line.startswith(b"#"):
             raise DataError("the first line is a comment: `tail -n +2` removes it")
         # Suspect another delimiter.
-        for other, words in (
+        for separator, remedy in (
             (b",", "commas: pass --format csv"),
             (b"\t", "tabs: pass --format tsv"),
             (b";", "semicolons: write commas"),
@@ -93,8 +93,8 @@ class CsvSource(TableSource):
             (b"\1", "control characters: write commas"),
             (b" ", "blanks: write commas"),
         ):
-            if len(row) == 1 and other in line:
-                raise DataError(f"the columns seem to be separated by {words}")
+            if len(row) == 1 and separator in line:
+                raise DataError(f"the columns seem to be separated by {remedy}")
         return list(map(str.strip, row))
 
     def batch(self, file: File, chunk: Any) -> Batch:
@@ -185,9 +185,9 @@ class CsvSource(TableSource):
         rows: dict[int, list[str]] = {}
         faults, raw_lines = [], text.split()
         for line, raw in enumerate(raw_lines, 1):
-            words, row = self._row(raw, len(columns.header))
-            if words and raw:
-                faults.append(Fault(line, words))
+            reason, row = self._row(raw, len(columns.header))
+            if reason and raw:
+                faults.append(Fault(line, reason))
             elif raw:
                 rows[line] = row
         # Keep the text columns as they are.
@@ -199,11 +199,11 @@ class CsvSource(TableSource):
             values, is_feature = [], position in columns.places
             for line, row in rows.items():
                 word = row[position].strip()
-                value, words = self._number(word, columns.header[position], is_feature)
+                value, reason = self._number(word, columns.header[position], is_feature)
                 values.append(value)
                 is_stand_in = is_feature and word.encode().lower() in STAND_INS
-                if words:
-                    faults.append(Fault(line, words, stand_in=word * is_stand_in))
+                if reason:
+                    faults.append(Fault(line, reason, stand_in=word * is_stand_in))
             arrays[position] = pa.array(values, pa.float64())
         return Batch(file, np.array(list(rows), np.int64), len(raw_lines), arrays, faults)
 
@@ -219,13 +219,13 @@ class CsvSource(TableSource):
         except UnicodeDecodeError:
             return "the line is not UTF-8: convert the file (iconv -f LATIN1 -t UTF-8)", []
         except (csv.Error, StopIteration):
-            words = 'a quote (") is not closed on its line: double the quote'
-            return f"{words}; cells cannot span lines", []
+            reason = 'a quote (") is not closed on its line: double the quote'
+            return f"{reason}; cells cannot span lines", []
         if width and len(row) != width:
-            words = f"the row has {len(row):,} cells, but the first line has {width:,} names"
+            reason = f"the row has {len(row):,} cells, but the first line has {width:,} names"
             if len(row) > width and self.delimiter == ",":
-                words += ": write decimal points, and quote text with commas"
-            return words, []
+                reason += ": write decimal points, and quote text with commas"
+            return reason, []
         return "", row
 
     def _number(self, word: str, name: str, is_feature: bool) -> tuple[float, str]:
@@ -242,16 +242,16 @@ class CsvSource(TableSource):
         if NUMBER.fullmatch(word) or _INF.fullmatch(word):
             return float(word), ""
         # Suggest the option or edit that fits the kind of word.
-        typed, words = typed_names(name), ": write a number, such as 0 to 4 for grades"
+        typed, remedy = typed_names(name), ": write a number, such as 0 to 4 for grades"
         if word.encode().lower() in STAND_INS:
-            words = STANDS_FOR_MISSING.format(shlex.quote(word))
+            remedy = STANDS_FOR_MISSING.format(shlex.quote(word))
         elif WRITTEN.fullmatch(word):
-            words = f": {PLAIN_DIGITS}"
+            remedy = f": {PLAIN_DIGITS}"
         elif is_feature:
-            words = f": --drop {typed} leaves the column out"
+            remedy = f": --drop {typed} leaves the column out"
             if self.reading.takes_categories:
-                words += f", --categorical {typed} reads categories"
-        return math.nan, f"{cell} is not a number{words}"
+                remedy += f", --categorical {typed} reads categories"
+        return math.nan, f"{cell} is not a number{remedy}"
 
     def _trimmed(self, column: Any, position: int, columns: Columns) -> Any:
         """Return text without surrounding blanks, null if missing. Columns in `pick` keep those of

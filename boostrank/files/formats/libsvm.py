@@ -347,7 +347,7 @@ class LibsvmSource(Source):
             code = _SECOND_QID
         elif code == parse.QID and NUMBER.match(value):
             code = _NUMERIC_QID
-        words = _MESSAGES[code].format(
+        message = _MESSAGES[code].format(
             token=quote_token(token),
             number=quote_token(number),
             value=quote_token(value),
@@ -356,15 +356,15 @@ class LibsvmSource(Source):
         )
         # Some codes have more to say, or another place in the line.
         if code == parse.LABEL and CELL.match(token):
-            words = self._without_label(line.lstrip())
+            message = self._without_label(line.lstrip())
         elif code == parse.LABEL and token.lower() in (*STAND_INS, b"nan"):
-            words += "; for predict, `sed -E 's/^[^ #]+ //' FILE > FILE.new` leaves labels out"
+            message += "; for predict, `sed -E 's/^[^ #]+ //' FILE > FILE.new` leaves labels out"
         stand_in = ""
         if code == parse.VALUE and value.lower() in STAND_INS:
             stand_in = value.decode()
-            words += STANDS_FOR_MISSING.format(shlex.quote(stand_in))
+            message += STANDS_FOR_MISSING.format(shlex.quote(stand_in))
         if code != parse.INCOMPLETE and end >= text.size and at + len(token) >= len(line.rstrip()):
-            words += "; the last line has no newline: the file may be truncated"
+            message += "; the last line has no newline: the file may be truncated"
         if code in (parse.DUPLICATE, parse.ZERO_ID):
             feature *= code == parse.DUPLICATE
             places = [
@@ -373,19 +373,21 @@ class LibsvmSource(Source):
             at = places[code == parse.DUPLICATE]
         if code == parse.LARGE_ID and self.reading.rows_alone:
             last = int(self.options[parse.LIMIT])
-            words = (
+            message = (
                 f"feature {feature} occurs, but the model has the features {self.base} to {last}: "
             )
             if feature == last + 1 and self.base == 0:
-                words += "does the file count from 1? It must count from 0, like the model's files"
+                message += (
+                    "does the file count from 1? It must count from 0, like the model's files"
+                )
             else:
-                words += "do the data match its training data?"
+                message += "do the data match its training data?"
         if code == parse.ZERO_ID and self.reading.space is not None:
-            words = (
+            message = (
                 "feature 0: the file counts from 0, but the training data from 1 (the default"
                 " of arrays); use --zero-based true if the training data was an array"
             )
-        return Fault(bad[parse.BAD_LINE], words, at + 1, stand_in)
+        return Fault(bad[parse.BAD_LINE], message, at + 1, stand_in)
 
     def _without_label(self, line: bytes) -> str:
         """Return the message about a row that begins with `number:`, with a command as its
@@ -399,11 +401,11 @@ class LibsvmSource(Source):
                 rf" weights; run `sed -E 's/^([^:# ]+):[^ ]+/\1/' {source} > {new};"
                 rf" sed -En 's/^[^:# ]+:([^ ]+).*/\1/p' {source} > {new}.weight`"
             )
-        words = f"the row starts with {quote_token(token)}: its label is missing"
+        reason = f"the row starts with {quote_token(token)}: its label is missing"
         if self.some_lack_labels or not self.lacks_labels:
-            return f"{words}, but other rows have one (in scikit-learn, pass multilabel=False)"
+            return f"{reason}, but other rows have one (in scikit-learn, pass multilabel=False)"
         command = f"sed 's/^[^#]/0 &/' {source} > {new}"
-        return f"{words}, which only predict, verify and export allow; `{command}` writes 0"
+        return f"{reason}, which only predict, verify and export allow; `{command}` writes 0"
 
     def _keep_cells(self, block: Block, scratch: Scratch) -> None:
         """Store the values in the block, in dense or sparse form, whichever is smaller."""

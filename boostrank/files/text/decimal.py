@@ -203,9 +203,12 @@ def scan_number(text: Bytes, p: int) -> tuple[int, bool, float]:
         exponent = dot - p
         digits -= exponent
     # Check the form: digits, a complete exponent, and the end of the token.
-    p, power, well_formed = _exponent(text, p)
-    exponent += power
-    if digits == 0 or not well_formed or not ends_token(text, p):
+    good = digits > 0
+    if text[p] == 101 or text[p] == 69:
+        p, power, well_formed = _exponent(text, p)
+        exponent += power
+        good = good and well_formed
+    if not good or (text[p] != BLANK and not ends_token(text, p)):
         return p, False, 0.0
     # Round once: one exact product or quotient if possible, else the long way.
     if digits > MAX_DIGITS:
