@@ -306,7 +306,9 @@ class Worker:
         """Read a shard, with the training set's features and categories if there are any."""
         reading = self._reading
         if path in self._tables:
-            part = RankingDataset.from_frame(self._tables[path], sort=True, **reading)
+            part = self._training.get(path)
+            if part is None:
+                part = RankingDataset.from_frame(self._tables[path], sort=True, **reading)
             if like is None:
                 return part
             names, categories = like.feature_names, like.categories
