@@ -497,12 +497,10 @@ def assign_shards(
                 " systems, so the path must exist on one of them"
             )
         if len(set(workers.values())) > 1:
-            sizes_on_workers = ", ".join(
+            file_sizes = ", ".join(
                 f"{size:,} bytes on {worker}" for worker, size in workers.items()
             )
-            raise errors.InputError(
-                f"{path}: {sizes_on_workers}. Give different files different names"
-            )
+            raise errors.InputError(f"{path}: {file_sizes}. Give different files different names")
     for path in sorted(shards, key=lambda path: -max(sizes_by_path[path].values())):
         owner[path] = min(sizes_by_path[path], key=load.__getitem__)
         load[owner[path]] += sizes_by_path[path][owner[path]]

@@ -330,10 +330,10 @@ def leaked_queries(first: Profile, second: Profile) -> Iterator[Finding]:
     copies = np.setdiff1d(np.flatnonzero(origin >= 0), by_id)
     if copies.size:
         twin = origin[copies[0]]
-        place = ":".join(str(part) for part in first.where(first.line[twin]) if part)
+        twin_place = ":".join(str(part) for part in first.where(first.line[twin]) if part)
         message = (
             f"have documents of a {first.role} query with another id (qid {first.qid(twin)},"
-            f" {place})"
+            f" {twin_place})"
         )
         yield from _find_queries(second, "leaked-documents", copies, message)
     message = f"have the id of a {first.role} query, but other documents"
