@@ -154,7 +154,7 @@ class Scorer:
         try:
             if kind == _CSV:
                 lines = csv.reader(body.decode().splitlines(), strict=True)
-                rows = [list(map(_number, words)) for words in lines]
+                rows = [list(map(_number, cells)) for cells in lines]
                 qid, columns = None, _by_column(model.feature_names, rows)
             else:
                 request = msgspec.json.decode(body, type=ScoreRequest)
@@ -234,10 +234,10 @@ def _check_names(names: Sequence[str], values: Any, row: int | None = None) -> N
             raise _refuse("it is absent: send null for a missing value", row, name)
 
 
-def _number(word: str) -> float | str | None:
+def _number(cell: str) -> float | str | None:
     """Return the number in a cell of CSV, None for an empty cell, or another word as it is."""
-    number = number_in(word)
-    return (word or None) if number != number else number
+    number = number_in(cell)
+    return (cell or None) if number != number else number
 
 
 def _logged_rows(

@@ -87,8 +87,8 @@ class _Callback:
     def planned(self, plan: Plan) -> None:
         """Describe a training, once for all folds. Later calls log its rounds."""
         options, params = plan.options, plan.options.flat()
-        changed = options.changed.keys() & KEYWORDS.keys() - {"callbacks", "checkpoint"}
-        keywords = {name: getattr(options, name) for name in sorted(changed)}
+        changed_names = options.changed.keys() & KEYWORDS.keys() - {"callbacks", "checkpoint"}
+        keywords = {name: getattr(options, name) for name in sorted(changed_names)}
         defaults = {name: getattr(options, name) for name in ("backend", "quality", "start")}
         # Log these even if they are not given.
         if not params.keys() & OBJECTIVE_NAMES:
@@ -160,17 +160,17 @@ class JsonLines(_Callback):
         first = env.iteration == env.begin_iteration
         if first or self._logged is None:
             self._begun, self._resumed = False, self._resumed or not first
-            self._logged = self._interrupted(record, last=first) if self._resumed else {}
+            self._logged = self._interrupted(record, last_only=first) if self._resumed else {}
         if self._logged.get(record["round"]) == record["metrics"]:
             return
         if not self._begun:
             self._begun = True
-            begin = {"event": "begin", "time": time.time(), "first_round": env.iteration + 1}
+            begin_record = {"event": "begin", "time": time.time(), "first_round": env.iteration + 1}
             params = {**env.params, **getattr(self, "params", {})}
-            self._append(begin | {"last_round": env.end_iteration, "params": params})
+            self._append(begin_record | {"last_round": env.end_iteration, "params": params})
         self._append(record)
 
-    def _interrupted(self, record: dict[str, Any], *, last: bool) -> dict[int, Any]:
+    def _interrupted(self, record: dict[str, Any], *, last_only: bool) -> dict[int, Any]:
         """Return the metrics by round of the last logged training, or of the last one that has the
         round in `record`.
 
@@ -189,7 +189,7 @@ class JsonLines(_Callback):
                     elif "round" in logged:
                         trainings[-1][logged["round"]] = logged["metrics"]
         number, metrics = record["round"], record["metrics"]
-        searched = trainings[-1:] if last else reversed(trainings)
+        searched = trainings[-1:] if last_only else reversed(trainings)
         return next((rounds for rounds in searched if rounds.get(number) == metrics), {})
 
     def _append(self, record: dict[str, Any]) -> None:
@@ -241,8 +241,10 @@ class MLflow(_Callback):
         try:
             self._mlflow.log_params({name: str(value)[:500] for name, value in self.params.items()})
         except self._mlflow.MlflowException:
-            words = "MLflow's run keeps the parameters of an earlier training; start a run for each"
-            warn_user(words, TrainingWarning)
+            message = (
+                "MLflow's run keeps the parameters of an earlier training; start a run for each"
+            )
+            warn_user(message, TrainingWarning)
         self._mlflow.set_tag("boostrank.data", self.record["data"]["fingerprint"])
         self._mlflow.log_dict(self.record, _RECORD)
 

@@ -139,7 +139,7 @@ class Probe:
             ),
         }
         room = self.spec.scratch_per_document * n
-        before = inputs | {
+        originals = inputs | {
             "grad": np.full(n, _MEANINGLESS[outputs]),
             "hess": np.full(n, _MEANINGLESS[outputs]),
             "scratch": np.full(room, _MEANINGLESS[scratch]),
@@ -151,9 +151,9 @@ class Probe:
         widths = (_MARGIN, _MARGIN), (0, 0)
         framed = {
             name: np.pad(array, widths[: array.ndim], constant_values=fillers[array.dtype.kind])
-            for name, array in before.items()
+            for name, array in originals.items()
         }
-        arrays = {name: whole[_MARGIN:-_MARGIN] for name, whole in framed.items()}
+        arrays = {name: framed_array[_MARGIN:-_MARGIN] for name, framed_array in framed.items()}
         with np.errstate(all="ignore"):  # compiled code does not warn, either
             loss = (self.function or self.spec.kernel)(*arrays.values())
         written = tuple(
@@ -161,8 +161,11 @@ class Probe:
         )
         margins_written = tuple(
             name
-            for name, whole in framed.items()
-            if np.any(np.r_[whole[:_MARGIN], whole[-_MARGIN:]] != fillers[whole.dtype.kind])
+            for name, framed_array in framed.items()
+            if np.any(
+                np.r_[framed_array[:_MARGIN], framed_array[-_MARGIN:]]
+                != fillers[framed_array.dtype.kind]
+            )
         )
         return Output(float(loss), arrays["grad"], arrays["hess"], written, margins_written)
 
@@ -172,13 +175,13 @@ class Probe:
         constants = self.spec.prepare(
             labels.copy(), gains.copy(), np.array([0, labels.size], np.int64), values
         )
-        for what, array, rows in zip(
+        for level, array, rows in zip(
             ("document", "query"), constants, (labels.size, 1), strict=True
         ):
             if getattr(array, "dtype", None) != np.float64 or array.ndim != 2 or len(array) != rows:
                 shape = f"{getattr(array, 'dtype', type(array).__name__)}{list(np.shape(array))}"
                 raise ParameterError(
-                    f"prepare of {self.spec.name!r}: constants of a {what} must be float64[{rows},"
+                    f"prepare of {self.spec.name!r}: constants of a {level} must be float64[{rows},"
                     f" any], not {shape}"
                 )
         return constants
@@ -288,12 +291,14 @@ class Rule:
             try:
                 self.look(probe, example, values)
             except Fault as fault:
-                where = "" if fault.document is None else f"document {fault.document}"
+                document = "" if fault.document is None else f"document {fault.document}"
                 settings = ", ".join(f"{name}={value}" for name, value in values.items())
                 parameters = f"parameters {settings}" if settings else ""
-                parts = (str(example), where, fault.detail, parameters)
-                words = "; ".join(filter(None, parts))
-                return Finding(self.check, Status.FAIL, fault.message, words, fault.why, fault.mend)
+                details = (str(example), document, fault.detail, parameters)
+                evidence = "; ".join(filter(None, details))
+                return Finding(
+                    self.check, Status.FAIL, fault.message, evidence, fault.why, fault.mend
+                )
         return Finding(self.check, Status.PASS, self.fits)
 
 

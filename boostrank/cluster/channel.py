@@ -134,23 +134,23 @@ class Link:
         self._socket.close()
 
     def _exactly(self, size: int, until: float | None = None) -> bytearray:
-        received, done = bytearray(min(size, _PIECE)), 0
-        while done < size:
+        received, n_received = bytearray(min(size, _PIECE)), 0
+        while n_received < size:
             if until is not None and time.monotonic() > until:
                 raise TimeoutError("the handshake timed out")
-            if done == len(received):  # do not trust the announced length
-                received += bytes(min(size - done, done))
+            if n_received == len(received):  # do not trust the announced length
+                received += bytes(min(size - n_received, n_received))
             with memoryview(received) as buffer:
-                count = self._socket.recv_into(buffer[done:])
+                count = self._socket.recv_into(buffer[n_received:])
             if not count:
                 raise EOFError("the other end has closed the connection")
-            done += count
+            n_received += count
         return received
 
 
-def _code(key: bytes, text: bytes, size: int, more: Any = b"") -> bytes:
+def _code(key: bytes, text: bytes, size: int, body: Any = b"") -> bytes:
     code = hmac.new(key, text, "sha256")
-    code.update(more)
+    code.update(body)
     return code.digest()[:size]
 
 
@@ -238,20 +238,20 @@ class Mesh:
             ):
                 raise LostContact("the other workers did not connect")
 
-    def all_to_all(self, pieces: Sequence[Any]) -> list[Any]:
+    def all_to_all(self, buffers: Sequence[Any]) -> list[Any]:
         """Send each worker its buffer and return the received buffers, or raise LostContact if a
         worker is lost.
         """
-        received: list[Any] = list(pieces)
+        received: list[Any] = list(buffers)
         for turn in range(self.size):
             peer = (turn - self.rank) % self.size  # each pair meets in one turn
             with _in_contact(f"worker {peer}"):
                 if self.rank < peer:
-                    self._links[peer].send_bytes(pieces[peer])
+                    self._links[peer].send_bytes(buffers[peer])
                     received[peer] = self._links[peer].receive_bytes()
                 elif self.rank > peer:
                     received[peer] = self._links[peer].receive_bytes()
-                    self._links[peer].send_bytes(pieces[peer])
+                    self._links[peer].send_bytes(buffers[peer])
         return received
 
     def all_reduce(self, sums: Float64Array) -> Float64Array:
@@ -260,8 +260,8 @@ class Mesh:
         """
         sums = np.ascontiguousarray(sums, dtype=np.float64)
         total = np.zeros_like(sums)
-        for piece in self.all_to_all([sums.tobytes()] * self.size):
-            total += np.frombuffer(piece).reshape(sums.shape)
+        for buffer in self.all_to_all([sums.tobytes()] * self.size):
+            total += np.frombuffer(buffer).reshape(sums.shape)
         return total
 
     def share(self, value: Any, reader: int | None = None) -> list[Any]:
@@ -269,8 +269,8 @@ class Mesh:
         them.
         """
         body = pickle.dumps(value, protocol=5)
-        pieces = [body if reader in (None, peer) else b"" for peer in range(self.size)]
-        return [pickle.loads(piece) if piece else None for piece in self.all_to_all(pieces)]
+        buffers = [body if reader in (None, peer) else b"" for peer in range(self.size)]
+        return [pickle.loads(buffer) if buffer else None for buffer in self.all_to_all(buffers)]
 
     def close(self) -> None:
         """Close all links, so that the other workers stop waiting."""

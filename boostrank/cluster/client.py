@@ -189,10 +189,10 @@ class ClusterTraining:
         if self.on_folds and self._checkpoint:
             raise ParameterError("folds on a cluster write no checkpoints: leave out checkpoint")
         # Keep what this process does, and leave the rest to the workers.
-        self._model, self._before = None, 0
+        self._model, self._start_rounds = None, 0
         if options.init_model is not None:
             self._model = as_model(options.init_model, "init_model")
-            self._before = self._model.best_iteration
+            self._start_rounds = self._model.best_iteration
         options = replace(options, init_model=self._model, checkpoint=None, callbacks=())
         self.options, self._engine = options, get_backend(options.backend)
         file = options.objective
@@ -208,7 +208,7 @@ class ClusterTraining:
                 " one machine"
             )
         self._history, self._saved = History(), 0
-        self._history.rounds = self._before
+        self._history.rounds = self._start_rounds
 
     def start(
         self, workers: Any, data: Any, valid: Any, valid_names: Sequence[str] | None
@@ -248,7 +248,7 @@ class ClusterTraining:
             groups = []
         # Reserve the checkpoint before the workers start.
         self._workers = Workers(launcher, self.worker_timeout, self._listen)
-        last: Last = None, "the training was cancelled"
+        last_message: Last = None, "the training was cancelled"
         with contextlib.nullcontext() if self._checkpoint is None else self._checkpoint.reserved():
             try:
                 self._workers.start()
@@ -256,14 +256,14 @@ class ClusterTraining:
                 if self.tell is not None:
                     self.tell(self._inventory)
                 model = self._trained(tasks, started)
-                last = model, ""
+                last_message = model, ""
                 return model
             except BoostrankError as error:
-                last = None, f"{type(error).__name__}: {error}"
+                last_message = None, f"{type(error).__name__}: {error}"
                 raise
             finally:
                 # Let the workers go in any case, and tell them how the training ended.
-                self._workers.release(last)
+                self._workers.release(last_message)
 
     def _assign_shards(
         self, groups: Sequence[list[str]], tables: Sequence[Any], valid_names: tuple[str, ...]
@@ -324,21 +324,25 @@ class ClusterTraining:
         task = self.options, meshes, valid_names, [ranks[path] for path in groups[0]], every
         return [(rank, *task) for rank in range(len(meshes))]
 
-    def _check_overlap(self, set_name: str, of_set: Sequence[Shard]) -> None:
+    def _check_overlap(self, set_name: str, validation_shards: Sequence[Shard]) -> None:
         """Warn about queries of a validation set that are in the training set, or refuse them."""
-        ids, owners = _all_ids([*self._shards, *of_set])
+        ids, owners = _all_ids([*self._shards, *validation_shards])
         trained = owners < len(self._shards)
-        both = np.intersect1d(ids[trained], ids[~trained])
-        if both.size:
-            words = f"{both.size:,} query ids are also in the training data (such as {both[0]})"
+        shared_ids = np.intersect1d(ids[trained], ids[~trained])
+        if shared_ids.size:
+            message = (
+                f"{shared_ids.size:,} query ids are also in the training data (such as"
+                f" {shared_ids[0]})"
+            )
             if self.reading.get("strict"):
-                raise DataError(f"{set_name}: {words}")
-            errors.warn_user(f"{set_name}: {words}", DataWarning)
+                raise DataError(f"{set_name}: {message}")
+            errors.warn_user(f"{set_name}: {message}", DataWarning)
 
     @property
     def _inventory(self) -> str:
         workers, shards = [self._workers.info[rank] for rank in self._workers.ranks], self._shards
-        machines, threads = {info.host for info in workers}, sum(info.threads for info in workers)
+        machines = {hello.host for hello in workers}
+        threads = sum(hello.threads for hello in workers)
         return (
             f"{count_of(len(workers), 'worker')} with {count_of(threads, 'thread')} on"
             f" {count_of(len(machines), 'machine')}: {count_of(len(shards), 'shard')},"
@@ -348,7 +352,7 @@ class ClusterTraining:
 
     def _trained(self, tasks: list[tuple[Any, ...]], started: float) -> RankingModel:
         """Train, while this process calls the callbacks and writes checkpoints."""
-        self._total = self._before + self.settings.rounds
+        self._total = self._start_rounds + self.settings.rounds
         try:
             results = self._workers.work("fit", tasks, self._when)
         except TrainingError as error:
@@ -401,21 +405,21 @@ class ClusterTraining:
             error.model = self._model_of(*completed)
             if self._checkpoint is not None:
                 self._save_so_far(*completed)
-        words = "no worker could return its rounds; write checkpoints to keep them"
+        remedy = "no worker could return its rounds; write checkpoints to keep them"
         if self._saved:
-            words = f"{self._checkpoint.path} contains the first {self._saved} rounds: "
-            words += f"continue it for {self._total - self._saved} more"
+            remedy = f"{self._checkpoint.path} contains the first {self._saved} rounds: "
+            remedy += f"continue it for {self._total - self._saved} more"
         elif completed is not None:
-            words = f"the error's attribute `model` has the first {completed[0]} rounds"
+            remedy = f"the error's attribute `model` has the first {completed[0]} rounds"
         elif not isinstance(error, WorkerLost):
             return
         elif self.on_folds:
-            words = "an average over folds is lost; train a single model to keep its rounds"
-        error.args = (f"{error}; {words}",)
+            remedy = "an average over folds is lost; train a single model to keep its rounds"
+        error.args = (f"{error}; {remedy}",)
 
     def _model_of(self, rounds: int, body: bytes, info: ModelInfo) -> RankingModel:
         """Return a model of the first rounds, with their metrics."""
-        booster, end = self._engine.load(body), rounds - self._before
+        booster, end = self._engine.load(body), rounds - self._start_rounds
         if booster.rounds > rounds:  # a round failed after its tree was added
             booster = self._engine.load(booster.to_bytes(rounds))
         history = {
@@ -430,8 +434,8 @@ class ClusterTraining:
             self._model_of(rounds, body, info).save(self._checkpoint.path, num_iteration=0)
             self._saved = rounds
         except TrainingError as error:
-            words = f"{error}. Training continues, and the next checkpoint may succeed"
-            errors.warn_user(words, errors.TrainingWarning)
+            message = f"{error}. Training continues, and the next checkpoint may succeed"
+            errors.warn_user(message, errors.TrainingWarning)
 
     def _of_all(self, info: ModelInfo) -> ModelInfo:
         """Return the first worker's record with the data from all workers."""
@@ -468,36 +472,38 @@ def _expand(patterns: Sequence[Any]) -> list[str]:
 def assign_shards(
     shards: Sequence[str],
     sizes: Mapping[str, Mapping[str, int]],
-    already: Mapping[str, Sequence[str]],
+    assigned: Mapping[str, Sequence[str]],
 ) -> dict[str, list[str]]:
     """Return each worker's shards in the given order, with about equal total sizes (the largest are
     assigned first).
 
     Args:
         sizes: size in bytes of each shard that a worker can read, by worker and path.
-        already: shards of another data set that are already assigned, by worker.
+        assigned: shards of another data set that are already assigned, by worker.
     """
     load = {
-        worker: sum(of_worker[path] for path in already.get(worker, ()))
+        worker: sum(of_worker[path] for path in assigned.get(worker, ()))
         for worker, of_worker in sizes.items()
     }
-    seen = {
+    sizes_by_path = {
         path: {worker: sizes[worker][path] for worker in sizes if path in sizes[worker]}
         for path in shards
     }
     owner: dict[str, str] = {}
-    for path, workers in seen.items():
+    for path, workers in sizes_by_path.items():
         if not workers:
             raise errors.InputError(
                 f"{path}: no worker can read it. Workers read their shards from their own file"
                 " systems, so the path must exist on one of them"
             )
         if len(set(workers.values())) > 1:
-            each = ", ".join(f"{size:,} bytes on {worker}" for worker, size in workers.items())
-            raise errors.InputError(f"{path}: {each}. Give different files different names")
-    for path in sorted(shards, key=lambda path: -max(seen[path].values())):
-        owner[path] = min(seen[path], key=load.__getitem__)
-        load[owner[path]] += seen[path][owner[path]]
+            file_sizes = ", ".join(
+                f"{size:,} bytes on {worker}" for worker, size in workers.items()
+            )
+            raise errors.InputError(f"{path}: {file_sizes}. Give different files different names")
+    for path in sorted(shards, key=lambda path: -max(sizes_by_path[path].values())):
+        owner[path] = min(sizes_by_path[path], key=load.__getitem__)
+        load[owner[path]] += sizes_by_path[path][owner[path]]
     return {worker: [path for path in shards if owner[path] == worker] for worker in sizes}
 
 
@@ -535,5 +541,6 @@ def refuse_mixed_weights(shards: Sequence[Shard]) -> None:
 
 def _all_ids(shards: Sequence[Shard]) -> tuple[Array, Int64Array]:
     """Return the query ids in all shards, and the number of the shard that contains each id."""
-    parts = [shard.qids for shard in shards]
-    return joined_ids(parts), np.repeat(np.arange(len(shards)), [len(part) for part in parts])
+    ids_by_shard = [shard.qids for shard in shards]
+    owners = np.repeat(np.arange(len(shards)), list(map(len, ids_by_shard)))
+    return joined_ids(ids_by_shard), owners

@@ -75,8 +75,8 @@ class DaskWorkers(Launcher):
 
     def hold(self, frames: Sequence[Any], qid: str) -> None:
         """Shuffle the frames by query id, and leave each part with the worker that has it."""
-        parts = [frame.shuffle(on=qid, npartitions=self.size).to_delayed() for frame in frames]
-        tables = [self._client.compute(part) for part in parts]
+        partitions = [frame.shuffle(on=qid, npartitions=self.size).to_delayed() for frame in frames]
+        tables = [self._client.compute(part) for part in partitions]
         self._distributed.wait(tables)  # `serve` occupies the threads that shuffle
         self.tables = by_worker(tables)
 
@@ -126,7 +126,9 @@ class DaskWorkers(Launcher):
             self._client.restart_workers(late, timeout=_RESTART_SECONDS, raise_for_error=False)
 
     def _present(self) -> dict[str, int]:
-        info = self._client.scheduler_info(n_workers=-1)["workers"]
+        workers = self._client.scheduler_info(n_workers=-1)["workers"]
         return {
-            address: about["nthreads"] for address, about in info.items() if about.get("nthreads")
+            address: worker["nthreads"]
+            for address, worker in workers.items()
+            if worker.get("nthreads")
         }

@@ -72,9 +72,11 @@ class LocalWorkers(Launcher):
                 process.stdin.flush()
         ended = [(process.communicate()[1], process.returncode) for process in self._started]
         self._started = []
-        for words, status in ended:
+        for error_output, status in ended:
             if status:
-                lines = [line for line in words.splitlines() if line.strip()] or ["no message"]
+                lines = [line for line in error_output.splitlines() if line.strip()] or [
+                    "no message"
+                ]
                 raise TrainingError(f"a worker ended with status {status}: {lines[-1]}")
 
     def stop(self, ranks: Sequence[int]) -> None:

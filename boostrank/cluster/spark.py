@@ -40,7 +40,7 @@ class SparkWorkers(Launcher):
         from pyspark.sql.functions import lit
 
         numbered = [frame.withColumn(_SET, lit(i)) for i, frame in enumerate(frames)]
-        rows = reduce(lambda frame, other: frame.unionByName(other), numbered)
+        rows = reduce(lambda frame, next_frame: frame.unionByName(next_frame), numbered)
         self._rows = rows.repartition(self.size, qid).sortWithinPartitions(_SET, qid)
 
     def run(self, call: Call) -> None:
@@ -70,10 +70,10 @@ def _tables(batches: Iterator[Any], rank: int) -> dict[str, Any]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kept = [batch for batch in batches if batch.num_rows]
-    if not kept or _SET not in kept[0].schema.names:
+    nonempty_batches = [batch for batch in batches if batch.num_rows]
+    if not nonempty_batches or _SET not in nonempty_batches[0].schema.names:
         return {}
-    rows = pa.Table.from_batches(kept)
+    rows = pa.Table.from_batches(nonempty_batches)
     numbers = sorted(pc.unique(rows[_SET]).to_pylist())
     names = {i: f"{f'validation {i - 1}' if i else 'training'} partition {rank}" for i in numbers}
     return {names[i]: rows.filter(pc.equal(rows[_SET], i)).drop_columns([_SET]) for i in numbers}

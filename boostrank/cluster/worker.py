@@ -113,14 +113,14 @@ def serve(
         os.environ.setdefault(name, value)
     link = connect(call, patience)
     worker = Worker(link, call.key, threads, tables or {})
-    last: Last | None = None
+    last_message: Last | None = None
     try:
         link.send(Hello(rank, link.name, platform.node(), threads, versions(), worker.mesh.address))
-        while last is None:
+        while last_message is None:
             name, arguments = link.receive()
             worker.last_contact = time.monotonic()
             if name == "leave":
-                (last,) = arguments
+                (last_message,) = arguments
             elif name == "beat":
                 worker.beat(*arguments)
             else:
@@ -137,7 +137,7 @@ def serve(
         link.close()
         if not worker.idle.wait(_LEAVING_SECONDS) and exclusive:
             os._exit(1)
-    return last
+    return last_message
 
 
 def versions() -> dict[str, str]:
@@ -153,7 +153,7 @@ class Worker:
     def __init__(self, link: Link, key: bytes, threads: int, tables: Mapping[str, Any]) -> None:
         self._link, self._threads, self._tables = link, threads, dict(tables)
         self.mesh, self.last_contact, self.stop = Mesh(link.host, key), time.monotonic(), False
-        self.idle, self._telling = threading.Event(), threading.Lock()
+        self.idle, self._news_lock = threading.Event(), threading.Lock()
         self.idle.set()
         self.events, self.checkpoints = deque[Any](), deque[Any](maxlen=1)
         self._training: dict[str, Any] = {}  # by path
@@ -163,7 +163,7 @@ class Worker:
     def beat(self, stop: bool) -> None:
         """Answer a heartbeat."""
         self.stop |= stop
-        with self._telling:
+        with self._news_lock:
             events = [self.events.popleft() for _ in range(len(self.events))]
             checkpoint = self.checkpoints.pop() if self.checkpoints else None
             self._link.send(News(events, checkpoint))
@@ -191,8 +191,8 @@ class Worker:
             kind = errors.DataError if isinstance(error, errors.DataError) else type(error)
             # Reading errors name the file, and parameter errors are the same on all workers.
             complete = errors.ParameterError if name == "fit" or self._tables else errors.InputError
-            where = "" if isinstance(error, complete) else self._where
-            return Result(error=kind(f"{where}{error}"))
+            prefix = "" if isinstance(error, complete) else self._where
+            return Result(error=kind(f"{prefix}{error}"))
         except LostContact as error:
             reason = str(error).partition("\n")[0] or "lost contact"
             return Result(error=errors.TrainingError(reason), secondary=True)
@@ -261,8 +261,8 @@ class Worker:
             with workers_of(options.backend).member(mesh) as engine:
                 rounds = self._fitting = _Rounds(self, mesh, engine, every)
                 options = replace(options, callbacks=(rounds, StopWhenAsked(rounds)))
-                parts = [*self._training.values()]
-                collective = Collective(rank, mesh.all_reduce, mesh.share, engine, parts, order)
+                shards = [*self._training.values()]
+                collective = Collective(rank, mesh.all_reduce, mesh.share, engine, shards, order)
                 plan = resolve(options, train_set, valid, collective, options.init_model)
                 model = execute(plan, rounds.fold_ended)
         return model if rank == 0 else None, zlib.crc32(model.to_bytes()), rounds.stopped
@@ -306,16 +306,18 @@ class Worker:
         """Read a shard, with the training set's features and categories if there are any."""
         reading = self._reading
         if path in self._tables:
-            part = RankingDataset.from_frame(self._tables[path], sort=True, **reading)
+            part = self._training.get(path)
+            if part is None:
+                part = RankingDataset.from_frame(self._tables[path], sort=True, **reading)
             if like is None:
                 return part
             names, categories = like.feature_names, like.categories
             return part.with_features(names, whose="the training data", categories=categories)
-        how = {**reading, "like": like, "threads": self._threads}
+        options = {**reading, "like": like, "threads": self._threads}
         # Rows on disk can neither be reordered nor split.
         if reading.get("regroup") or self._on_folds:
-            return read_files(path, **how)
-        return stream_files(path, **how, cache=False)
+            return read_files(path, **options)
+        return stream_files(path, **options, cache=False)
 
 
 @dataclass(eq=False)
@@ -337,10 +339,11 @@ class _Rounds:
         return rounds, self.engine.so_far(self._model), self._info
 
     def __call__(self, env: Any) -> None:
-        self._model, self._done = env.model, env.iteration + 1
-        is_due = self.every and self._done % self.every == 0 and self._done < env.end_iteration
-        if is_due and self.mesh.rank == 0:
-            self.worker.checkpoints.append(self.so_far(self._done))
+        self._model, self._n_rounds = env.model, env.iteration + 1
+        is_due = self.every and self._n_rounds % self.every == 0
+        is_last = self._n_rounds == env.end_iteration
+        if is_due and not is_last and self.mesh.rank == 0:
+            self.worker.checkpoints.append(self.so_far(self._n_rounds))
         self.worker.events.append(replace(env, model=None, params={}))
 
     def fold_ended(self, fold: int, training: Training, model: RankingModel) -> bool:
@@ -353,26 +356,26 @@ class _Rounds:
         """Whether any worker must stop. All workers must read this property."""
         is_silent = time.monotonic() - self.worker.last_contact > CLIENT_SILENCE_SECONDS
         stops = bool(self.mesh.all_reduce(np.array([self.worker.stop or is_silent]))[0])
-        self.completed = self._done  # by every worker, as the exchange succeeded
+        self.completed = self._n_rounds  # by every worker, as the exchange succeeded
         return stops
 
 
-def describe_shards(parts: Mapping[str, RankingDataset]) -> list[Shard]:
-    """Return the descriptions of a worker's parts of a data set, given by path."""
+def describe_shards(datasets: Mapping[str, RankingDataset]) -> list[Shard]:
+    """Return the descriptions of a worker's shards of a data set, given by path."""
     shards = []
-    for path, data in parts.items():
-        queries, weighs = data.queries, ""
+    for path, data in datasets.items():
+        queries, weight_kind = data.queries, ""
         if data.document_weights is not None:
-            weighs = "documents"
+            weight_kind = "documents"
         elif queries.weights is not None:
-            weighs = "queries"
+            weight_kind = "queries"
         rows, space = data.n_documents, data.feature_space
-        shards.append(Shard(path, space, rows, queries.qid, data.fingerprint, weighs))
+        shards.append(Shard(path, space, rows, queries.qid, data.fingerprint, weight_kind))
     return shards
 
 
-def joined_ids(parts: Sequence[Array]) -> Array:
+def joined_ids(id_arrays: Sequence[Array]) -> Array:
     """Concatenate query ids, and convert them to text if some of them are text."""
-    if any(part.dtype.kind == "O" for part in parts):
-        parts = [as_text(part) for part in parts]
-    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    if any(ids.dtype.kind == "O" for ids in id_arrays):
+        id_arrays = [as_text(ids) for ids in id_arrays]
+    return np.concatenate(id_arrays) if id_arrays else np.zeros(0, np.int64)

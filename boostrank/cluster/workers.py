@@ -172,13 +172,13 @@ class Workers:
                         f" {hello.name}: all of them need the same installation"
                     )
 
-    def release(self, last: worker.Last) -> None:
+    def release(self, last_message: worker.Last) -> None:
         """Send the workers the client's last message, and stop them if they do not end."""
         if self._door is None:
             return
         self._door.close()
         for rank in list(self._links):
-            self._send(rank, "leave", (last,))
+            self._send(rank, "leave", (last_message,))
         # Do not wait for a lost worker, which the launcher may restart.
         patience = _LEAVING_SECONDS / 5 if self._gone & set(self.ranks) else _LEAVING_SECONDS
         self._launching.join(patience)

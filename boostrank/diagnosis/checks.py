@@ -75,9 +75,9 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
     changes_of_all = {"fix": fix, "options": options}
     reason = f" ({count:,} of {total:,} rows cannot be read)"
     for error in list(p.causes.values())[:LISTED_ROWS]:
-        where = error.file, error.line, error.column
+        position = error.file, error.line, error.column
         yield find(
-            "unreadable-row", where, count, error.reason + reason, **changes, **changes_of_all
+            "unreadable-row", position, count, error.reason + reason, **changes, **changes_of_all
         )
         count = 1
         reason = ""
@@ -93,8 +93,10 @@ def refused_words(p: Profile) -> Iterator[Finding]:
     for word, (line, column) in list(p.stand_ins.items())[:LISTED_ROWS]:
         message = f"'{word}' seems to mark a missing value, and {rows} such words"
         options = f"--missing-token {shlex.quote(word)}"
-        where = *p.where(line)[:2], column
-        yield find("missing-token", where, p.stand_in_rows, message, fix=options, options=options)
+        position = *p.where(line)[:2], column
+        yield find(
+            "missing-token", position, p.stand_in_rows, message, fix=options, options=options
+        )
 
 
 def truncated_text(p: Profile) -> Iterator[Finding]:
@@ -116,15 +118,15 @@ def split_queries(p: Profile) -> Iterator[Finding]:
     piece = again[0]
     queries = np.unique(begins[again]).size
     first = begins[piece]
-    seen = p.at(p.line[first])
+    first_place = p.at(p.line[first])
     if first == piece - 1:
-        message = f"qid {p.qid(piece)} continues from the previous file ({seen})"
+        message = f"qid {p.qid(piece)} continues from the previous file ({first_place})"
         changes = {}
     else:
-        pieces = f"{count_of(queries, 'query is', 'queries are')} in pieces"
+        split_count = f"{count_of(queries, 'query is', 'queries are')} in pieces"
         message = (
-            f"qid {p.qid(piece)} reappears after another query; it was first seen on {seen};"
-            f" {pieces}"
+            f"qid {p.qid(piece)} reappears after another query; it was first seen on {first_place};"
+            f" {split_count}"
         )
         files = " ".join(part.name for part in p.parts[:3]) + " ..." * (len(p.parts) > 3)
         qid = f" --qid {shlex.quote(p.reading.qid)}" if p.reading.qid else ""
@@ -185,8 +187,8 @@ def labels_without_gain(p: Profile) -> Iterator[Finding]:
             reason, _, merges = error.reason.partition("; label_map=")
             message = f"{reason}; {share_of(same.size, p.n_rows, 'documents')}"
             fix = options + merges.partition(" where files are read")[2]
-            where = p.where(p.lines[same].min())
-            yield find("refused-labels", where, same.size, message, fix=fix, options=options)
+            position = p.where(p.lines[same].min())
+            yield find("refused-labels", position, same.size, message, fix=fix, options=options)
 
 
 def odd_labels(p: Profile) -> Iterator[Finding]:
@@ -224,7 +226,7 @@ def duplicates(p: Profile) -> Iterator[Finding]:
     )
     # A contradiction has another label than the first document of its group.
     differ = np.bincount(group, p.labels != p.labels[first_row[group]]) > 0
-    for check, groups, what in (
+    for check, groups, shared_values in (
         (
             "contradicting-duplicates",
             differ,
@@ -237,10 +239,8 @@ def duplicates(p: Profile) -> Iterator[Finding]:
             # Show the first document with its copy.
             first, twin = p.lines[np.flatnonzero(group == group[rows[0]])[:2]].tolist()
             lists = count_of(np.unique(p.query[rows]).size, "query", "queries")
-            message = (
-                f"{share_of(rows.size, p.n_rows, 'documents')} in {lists} have {what}: the first"
-            )
-            message += f" is like {p.at(twin)}"
+            share = share_of(rows.size, p.n_rows, "documents")
+            message = f"{share} in {lists} have {shared_values}: the first is like {p.at(twin)}"
             is_note = check == "duplicates" and rows.size <= MANY_ALIKE * p.n_rows
             severity = NOTE if is_note else WARNING
             yield find(check, p.where(first), rows.size, message, severity=severity)
@@ -267,18 +267,18 @@ def label_copies(p: Profile) -> Iterator[Finding]:
     cells = p.cells[:, :width].astype(np.float64)
     cells.data = np.nan_to_num(cells.data, nan=-1e300)  # missing values are below all numbers
     ends = cells[high[live]] - cells[low[live]]
-    up = np.bincount(ends.indices[ends.data > 0], minlength=width)
-    down = np.bincount(ends.indices[ends.data < 0], minlength=width)
-    cells, most = cells.tocsc(), SHARE * n_live
-    for j in np.flatnonzero(n_live - np.maximum(up, down) <= most).tolist():
-        values = np.sign(up[j] - down[j]) * cells[:, [j]].toarray().ravel()
+    n_rising = np.bincount(ends.indices[ends.data > 0], minlength=width)
+    n_falling = np.bincount(ends.indices[ends.data < 0], minlength=width)
+    cells, max_wrong_queries = cells.tocsc(), SHARE * n_live
+    for j in np.flatnonzero(n_live - np.maximum(n_rising, n_falling) <= max_wrong_queries).tolist():
+        values = np.sign(n_rising[j] - n_falling[j]) * cells[:, [j]].toarray().ravel()
         order = np.lexsort((values, labels, query))
-        before = order[:-1]
-        after = order[1:]
-        wrong = (labels[before] != labels[after]) & (values[before] >= values[after])
-        exact = n_live - np.unique(query[after][wrong & (query[before] == query[after])]).size
-        if n_live - exact <= most:
-            direction = "falling" if down[j] > up[j] else "rising"
+        lower = order[:-1]
+        upper = order[1:]
+        wrong = (labels[lower] != labels[upper]) & (values[lower] >= values[upper])
+        exact = n_live - np.unique(query[upper][wrong & (query[lower] == query[upper])]).size
+        if n_live - exact <= max_wrong_queries:
+            direction = "falling" if n_falling[j] > n_rising[j] else "rising"
             name = p.feature(j)
             share = percent(exact, n_live)
             message = (
@@ -324,20 +324,20 @@ def leaked_queries(first: Profile, second: Profile) -> Iterator[Finding]:
     # Rows that are equal in query id and features.
     equal = np.isin(_hash_in_query(second, second.ids), _hash_in_query(first, first.ids))
     same = np.bincount(second.query[equal], minlength=second.n_queries)
-    both = by_id[same[by_id] > HALF * second.sizes[by_id]]
+    leaked = by_id[same[by_id] > HALF * second.sizes[by_id]]
     message = f"are also in {first.role}, with the same id and documents"
-    yield from _find_queries(second, "leaked-queries", both, message)
+    yield from _find_queries(second, "leaked-queries", leaked, message)
     copies = np.setdiff1d(np.flatnonzero(origin >= 0), by_id)
     if copies.size:
         twin = origin[copies[0]]
-        where = ":".join(str(part) for part in first.where(first.line[twin]) if part)
+        twin_place = ":".join(str(part) for part in first.where(first.line[twin]) if part)
         message = (
             f"have documents of a {first.role} query with another id (qid {first.qid(twin)},"
-            f" {where})"
+            f" {twin_place})"
         )
         yield from _find_queries(second, "leaked-documents", copies, message)
     message = f"have the id of a {first.role} query, but other documents"
-    yield from _find_queries(second, "shared-ids", np.setdiff1d(by_id, both), message)
+    yield from _find_queries(second, "shared-ids", np.setdiff1d(by_id, leaked), message)
 
 
 def _match_documents(first: Profile, second: Profile) -> Int64Array:
@@ -373,7 +373,7 @@ def numbering(first: Profile, second: Profile) -> Iterator[Finding]:
         return
     # A feature 0 that is new, or one that is gone although it was common.
     top = second.top.top_id
-    usual = first.stored[0] + first.missing[0]
+    n_usual = first.stored[0] + first.missing[0]
     if second.has_zero:
         line = next(part.zero_line for part in second.parts if part.zero_line)
         severity = ERROR
@@ -382,13 +382,13 @@ def numbering(first: Profile, second: Profile) -> Iterator[Finding]:
         line = second.top.top_line
         severity = WARNING
         message = (
-            f"no row has feature 0, which {percent(usual, first.n_rows)} of the rows of"
+            f"no row has feature 0, which {percent(n_usual, first.n_rows)} of the rows of"
             f" {first.role} have"
         )
         if top == first.top.top_id + 1:
             severity = ERROR
             message += f", but there is feature {top}, one past the last of {first.role}"
-        elif usual <= _USUAL * first.n_rows:
+        elif n_usual <= _USUAL * first.n_rows:
             return
     message += ": does one count from 0 and the other from 1?"
     yield find("numbering", second.where(line), 1, message, severity=severity)

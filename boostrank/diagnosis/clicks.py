@@ -30,20 +30,20 @@ _ERRORS = 3.0  # standard errors between click rates
 
 def with_clicks(findings: Sequence[Finding], sets: Sequence[tuple[str, Profile]]) -> Findings:
     """Replace findings about labels by findings about clicks."""
-    kept = [finding for finding in findings if finding.check not in OF_LABELS]
+    click_findings = [finding for finding in findings if finding.check not in OF_LABELS]
     for path, profile in sets:
         try:
             log = log_of(path)
         except InputError as error:
-            kept.append(find("no-click-log", (path, 0, 0), 1, str(error)))
+            click_findings.append(find("no-click-log", (path, 0, 0), 1, str(error)))
             continue
         if not profile.n_queries:  # already reported as an error
             continue
         unread = ("unreadable-file", "unreadable-row", "missing-token")
         counted = not any(finding.file == path and finding.check in unread for finding in findings)
         queries = QueryIndex.from_sizes(profile.sizes)
-        kept += look_at_clicks(log, queries, counted=counted)
-    return Findings(kept)
+        click_findings += look_at_clicks(log, queries, counted=counted)
+    return Findings(click_findings)
 
 
 def look_at_clicks(path: AnyPath, queries: QueryIndex, counted: bool = True) -> Findings:
@@ -56,8 +56,8 @@ def look_at_clicks(path: AnyPath, queries: QueryIndex, counted: bool = True) -> 
     file = fspath(path)
     count = queries.n_documents
     try:
-        most = count if counted else MAX_ROWS
-        log = read_clicks(path, most)
+        max_rows = count if counted else MAX_ROWS
+        log = read_clicks(path, max_rows)
     except FileFormatError as error:
         return Findings([find("unreadable-clicks", (file, error.line, 0), 1, error.reason)])
     except OSError as error:
@@ -99,17 +99,17 @@ def moves(clicks: _Clicks) -> Iterator[Finding]:
             curve = estimate_propensities(log, clicks.queries)
     # Explain why there is no curve at all, such as no impressions at position 1.
     except DataError:
-        what = (
+        reason = (
             "no clicked document was shown both at position 1 and elsewhere, and no chain of"
             " documents joins them"
         )
         if log.positions.min() > 1:
-            what = (
+            reason = (
                 f"position {log.positions.min()} is the first with impressions: do positions count"
                 " from 1?"
             )
         share = percent(moved_share(log), 1)
-        message = f"{what}; {share} of the clicked documents moved at all"
+        message = f"{reason}; {share} of the clicked documents moved at all"
         yield find("nothing-moved", clicks.where, log.depth, message)
         return
     assert curve.errors is not None
@@ -155,11 +155,11 @@ def click_rates(clicks: _Clicks) -> Iterator[Finding]:
         error = np.sqrt(np.maximum(rates * (1.0 - rates), 1e-12) / impressions)
     higher = np.flatnonzero(rates - rates[0] > _ERRORS * np.hypot(error, error[0]))
     if higher.size:
-        listed = ", ".join(f"{rate:.3f}" for rate in rates[:_RATES])
+        first_rates = ", ".join(f"{rate:.3f}" for rate in rates[:_RATES])
         p = int(higher[np.argmax(rates[higher])]) + 1
         message = (
-            f"clicks per impression at positions 1, 2, ...: {listed}: position {p} is clicked more"
-            " often than position 1"
+            f"clicks per impression at positions 1, 2, ...: {first_rates}: position {p} is clicked"
+            " more often than position 1"
         )
         yield find("rising-click-rates", clicks.where, higher.size, message)
 

@@ -48,8 +48,8 @@ class DatasetSource(Source):
         space = self.reading.space
         try:
             if space is not None:
-                how = {"whose": "the training data", "categories": space.categories}
-                data = data.with_features(space.feature_names, **how)
+                options = {"whose": "the training data", "categories": space.categories}
+                data = data.with_features(space.feature_names, **options)
         except DataError as error:
             raise FileFormatError(str(error), file=_NAME) from None
         self.data: RankingDataset = data
@@ -95,8 +95,8 @@ def source_of(data: Any, qid: str | None) -> Any:
     try:
         table = frame.to_arrow()
     except pa.ArrowException as error:
-        words = " ".join(str(error).split())
-        raise DataError(f"the frame cannot be converted to Arrow: {words}") from None
+        reason = " ".join(str(error).split())
+        raise DataError(f"the frame cannot be converted to Arrow: {reason}") from None
     with arrow(".ipc").new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue()

@@ -85,17 +85,17 @@ class Profile(Totals):
         """Read the files once, and record errors. An error ends the pass if reading cannot
         continue."""
         none = np.zeros(0, np.int64)
-        kept: list[Any] = [(np.zeros(0), none, np.zeros(0, np.uint64), none, none)]
+        blocks: list[Any] = [(np.zeros(0), none, np.zeros(0, np.uint64), none, none)]
         try:
             source: type[Source] = DatasetSource
             if not isinstance(self.files, RankingDataset):
                 source = format_of(self.files, self.options["format"]).source
-            with closing(source(expand(self.files), self.reading)) as opened:
-                self._read(opened, kept, progress)
+            with closing(source(expand(self.files), self.reading)) as open_source:
+                self._read(open_source, blocks, progress)
         except FileFormatError as error:
             self.broken.append(error)
         # Join the rows of all blocks, and look at them as a whole.
-        columns = (np.concatenate(every) for every in zip(*kept, strict=True))
+        columns = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
         self.labels, self.lines, self.hashes, self.starts, self.ids = columns
         self.rows_of_cells = np.arange(self.cells.shape[0])
         if self.grouped_by_file:
@@ -107,13 +107,13 @@ class Profile(Totals):
         if not (self.broken or self.counts[slots.BAD_ROWS] or self.reading.regroup):
             self._check_side_files()
 
-    def _read(self, opened: Source, kept: list[Any], progress: Progress) -> None:
-        self.source = opened
-        self.grouped_by_file = not opened.has_qid
-        self.feature_names = dict(opened.numbered_names())
+    def _read(self, source: Source, blocks: list[Any], progress: Progress) -> None:
+        self.source = source
+        self.grouped_by_file = not source.has_qid
+        self.feature_names = dict(source.numbered_names())
         first_rows = [self.cells]
-        room = MOST_CELLS
-        for file, block in opened.blocks(CHUNK_BYTES, resolve_threads(self.options["threads"])):
+        free_cells = MOST_CELLS
+        for file, block in source.blocks(CHUNK_BYTES, resolve_threads(self.options["threads"])):
             runs, names = self.count(file, block)
             self._note_faults(block)
             if block.n_rows:
@@ -124,18 +124,18 @@ class Profile(Totals):
                 for number, text in names.items():
                     ids[number - self.n_queries] = hash(text)  # counts from the end
                 of_rows = labels, block.lines + self.n_lines, _hashes(ends, numbers, values)
-                kept.append((*of_rows, runs[:, slots.RUN_ROW], ids))
-                rows = np.searchsorted(ends, room, "right")
-                used = ends[rows - 1] if rows else 0
-                csr = values[:used], numbers[:used], [0, *ends[:rows]]
+                blocks.append((*of_rows, runs[:, slots.RUN_ROW], ids))
+                rows = np.searchsorted(ends, free_cells, "right")
+                n_cells = ends[rows - 1] if rows else 0
+                csr = values[:n_cells], numbers[:n_cells], [0, *ends[:rows]]
                 first_rows.append(sparse.csr_matrix(csr, (rows, _WIDTH)))
-                room = room - used if rows == block.n_rows else -1
+                free_cells = free_cells - n_cells if rows == block.n_rows else -1
             self.advance(block)
             if progress is not None:
-                progress(opened.done, opened.total)
+                progress(source.done, source.total)
         self.cells = sparse.vstack(first_rows, format="csr")
-        if isinstance(opened, TableSource):
-            self.text = opened.text
+        if isinstance(source, TableSource):
+            self.text = source.text
 
     def _note_faults(self, block: Block) -> None:
         if block.unterminated:
@@ -143,9 +143,9 @@ class Profile(Totals):
         self.stand_in_rows += block.stand_in_rows
         for word, (line, column) in block.stand_ins.items():
             self.stand_ins.setdefault(word, (self.through(line), column))
-        before = self.counts[slots.BAD_ROWS] - block.counts[slots.BAD_ROWS]
+        n_earlier_faults = self.counts[slots.BAD_ROWS] - block.counts[slots.BAD_ROWS]
         for fault in block.bad[
-            : max(0, slots.BAD_KEPT - before)
+            : max(0, slots.BAD_KEPT - n_earlier_faults)
         ]:  # independent of how the files are split into chunks
             cause = _NUMBERS.sub(
                 "#", _QUOTED.sub("''", fault.reason, count=1)
@@ -155,12 +155,12 @@ class Profile(Totals):
     def _add_columns(self, ids: Any, values: Any) -> None:
         """Add the values of cells to the statistics of the features."""
         width = max(min(self.top.top_id + 1, MOST_FEATURES), self.stored.size)
-        more = width - self.stored.size
+        n_new = width - self.stored.size
         fills = {"stored": 0, "missing": 0, "smallest": np.inf, "largest": -np.inf}
         for name, fill in fills.items():
-            setattr(self, name, np.pad(getattr(self, name), (0, more), constant_values=fill))
-        used = (ids < width) & (values != 0)
-        ids, values = ids[used], values[used]
+            setattr(self, name, np.pad(getattr(self, name), (0, n_new), constant_values=fill))
+        is_stored = (ids < width) & (values != 0)
+        ids, values = ids[is_stored], values[is_stored]
         is_number = values == values
         self.missing += np.bincount(ids[~is_number], minlength=width)
         ids, values = ids[is_number], values[is_number]
@@ -191,12 +191,14 @@ class Profile(Totals):
         self.hashes = self.hashes[order]
         self.rows_of_cells = np.argsort(order)[self.rows_of_cells]
         # Keep the first run of each query.
-        kept = np.sort(first)
-        self.starts = np.searchsorted(first_run_of_row[order], kept)
-        self.ids = self.ids[kept]
+        first_runs = np.sort(first)
+        self.starts = np.searchsorted(first_run_of_row[order], first_runs)
+        self.ids = self.ids[first_runs]
         names = self.names
-        self.names = {new: names[old] for new, old in enumerate(kept.tolist()) if old in names}
-        self.n_queries = kept.size
+        self.names = {
+            new: names[old] for new, old in enumerate(first_runs.tolist()) if old in names
+        }
+        self.n_queries = first_runs.size
 
     def _check_side_files(self) -> None:
         """Record group sizes and weights that contradict the files."""

@@ -75,9 +75,13 @@ def with_refusal(findings: Findings, profiles: Sequence[Profile]) -> Findings:
     """Add the error that training would raise for the data, if there is one and no finding is an
     error yet."""
     # Skip the trial if it cannot tell more, or would need too much memory.
-    used = [profile for profile in profiles if profile.role != "test"]
-    cells = sum(profile.n_rows * (profile.top.top_id + 1) for profile in used if profile.parts)
-    readable = all(_is_readable(source) for profile in used for source in expand(profile.files))
+    training_profiles = [profile for profile in profiles if profile.role != "test"]
+    cells = sum(
+        profile.n_rows * (profile.top.top_id + 1) for profile in training_profiles if profile.parts
+    )
+    readable = all(
+        _is_readable(source) for profile in training_profiles for source in expand(profile.files)
+    )
     if (
         not readable
         or cells > MOST_CELLS
@@ -88,23 +92,26 @@ def with_refusal(findings: Findings, profiles: Sequence[Profile]) -> Findings:
         # Read and check the data as training does, but do not train.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            train_set = _read(used[0])
+            train_set = _read(training_profiles[0])
             valid = [
-                (f"valid_{i}", _read(profile, like=train_set)) for i, profile in enumerate(used[1:])
+                (f"valid_{i}", _read(profile, like=train_set))
+                for i, profile in enumerate(training_profiles[1:])
             ]
-            options = TrainOptions(quality=GOOD, gain=used[0].gain, params={"verbosity": -1})
+            options = TrainOptions(
+                quality=GOOD, gain=training_profiles[0].gain, params={"verbosity": -1}
+            )
             plan = resolve(options, train_set, valid)
             check(replace(plan.trainings[0], starts_linear=False))
     except FileFormatError as error:
-        where = error.file, error.line, error.column
+        position = error.file, error.line, error.column
         reason = error.reason
     except InputError as error:
-        where = used[0].parts[0].name, 0, 0
+        position = training_profiles[0].parts[0].name, 0, 0
         reason = str(error)
     else:
         return findings
     # Put the refusal first, as nothing trains before it is mended.
-    return Findings([find("refused-data", where, 1, reason), *findings])
+    return Findings([find("refused-data", position, 1, reason), *findings])
 
 
 def _is_readable(source: Any) -> bool:
@@ -114,8 +121,8 @@ def _is_readable(source: Any) -> bool:
     return isinstance(source, RankingDataset) or is_buffer(source)
 
 
-def _read(profile: Profile, **more: Any) -> RankingDataset:
+def _read(profile: Profile, **options: Any) -> RankingDataset:
     """Return the data of a profile."""
     if isinstance(profile.files, RankingDataset):
         return profile.files
-    return read_files(profile.files, **profile.options, **more)
+    return read_files(profile.files, **profile.options, **options)

@@ -200,15 +200,17 @@ def tune(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     remembered = _open_study(optuna, study, search.identity())
     search.measure_start(remembered)
-    while (done := len(_finished(remembered))) < trials:
+    while (n_finished := len(_finished(remembered))) < trials:
         # Seed a new sampler for each trial, so that a resumed search proposes the same values.
-        remembered.sampler = optuna.samplers.TPESampler(seed=search.seed + done, multivariate=True)
+        remembered.sampler = optuna.samplers.TPESampler(
+            seed=search.seed + n_finished, multivariate=True
+        )
         trial = remembered.ask()
         state, value = search.run(trial, remembered)
         remembered.tell(trial, value, getattr(optuna.trial.TrialState, state))
         if progress is not None:
-            every = search.trials(remembered)
-            progress(every[-1], trials, _best(every))
+            finished = search.trials(remembered)
+            progress(finished[-1], trials, _best(finished))
     return search.result(remembered)
 
 
@@ -230,11 +232,15 @@ def _open_study(optuna: Any, path: str | os.PathLike[str] | None, identity: dict
         storage=storage, study_name="boostrank", direction="maximize", load_if_exists=True
     )
     # Refuse the study of another search.
-    before = study.user_attrs.get("search")
-    if before is None:
+    stored_identity = study.user_attrs.get("search")
+    if stored_identity is None:
         study.set_user_attr("search", identity)
-    elif before != identity:
-        differ = sorted(key for key in {*before, *identity} if before.get(key) != identity.get(key))
+    elif stored_identity != identity:
+        differ = sorted(
+            key
+            for key in {*stored_identity, *identity}
+            if stored_identity.get(key) != identity.get(key)
+        )
         raise InputError(
             f"{os.fspath(path or '')}: the study belongs to another search, which differs in"
             f" {', '.join(differ)}. Choose another file, or remove this one"
@@ -313,7 +319,7 @@ class _Search:
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that must be unchanged when a search is resumed."""
-        within = WithinQuery.of_options(self.plan.options)
+        within_query = WithinQuery.of_options(self.plan.options)
         return {
             "fixed": (
                 {name: str(value) for name, value in self.fixed.items()}
@@ -329,7 +335,7 @@ class _Search:
             "conventions": str(self.plan.conventions),
             "seed": self.seed,
             "data": [data.fingerprint for data in (self.plan.train_set, *self.plan.held_out_sets)],
-        } | ({} if within is None else within.record)
+        } | ({} if within_query is None else within_query.record)
 
     def measure_start(self, study: Any) -> None:
         """Evaluate the given parameters several times for the baseline and its variation due to
@@ -450,40 +456,40 @@ class _Search:
         explain.
         """
         difference = so_far - against[: so_far.size]
-        counted = ~np.isnan(difference)
-        if counted.sum() < 2:
+        is_scored = ~np.isnan(difference)
+        if is_scored.sum() < 2:
             return False
-        weights = self._weights[: so_far.size][counted]
+        weights = self._weights[: so_far.size][is_scored]
         share = weights / weights.sum()
-        mean = float(share @ difference[counted])
-        queries = float(np.square(share) @ np.square(difference[counted] - mean))
+        mean = float(share @ difference[is_scored])
+        queries = float(np.square(share) @ np.square(difference[is_scored] - mean))
         # The variance by luck was measured over all folds; scale it to the folds so far.
         luck = 2.0 * self._sd**2 * self._weights.sum() / float(weights.sum())
         return mean + _BEHIND * math.sqrt(queries + luck) < 0.0
 
     def _mean(self, per_query: Float64Array) -> float:
-        counted = ~np.isnan(per_query)
-        return float(np.average(per_query[counted], weights=self._weights[counted]))
+        is_scored = ~np.isnan(per_query)
+        return float(np.average(per_query[is_scored], weights=self._weights[is_scored]))
 
     def trials(self, study: Any) -> list[Trial]:
-        words = {"COMPLETE": "done", "PRUNED": "given up"}
+        states = {"COMPLETE": "done", "PRUNED": "given up"}
         return [
             Trial(
                 i,
                 t.user_attrs["params"],
                 value=math.nan if t.value is None else t.value,
                 rounds=t.user_attrs.get("rounds", 0),
-                state=words.get(t.state.name, f"failed: {t.user_attrs.get('why', '')}"),
+                state=states.get(t.state.name, f"failed: {t.user_attrs.get('why', '')}"),
             )
             for i, t in enumerate(_finished(study))
         ]
 
     def result(self, study: Any) -> TuningResult:
-        every = self.trials(study)
+        trials = self.trials(study)
         leader = _leader_of(study)
         gain, best = None, None
         if leader is not None:
-            best, values = _best(every), np.array(leader.user_attrs["per_query"], np.float64)
+            best, values = _best(trials), np.array(leader.user_attrs["per_query"], np.float64)
             gain = paired_difference(values, self._start, weights=self._weights, seed=self.seed)
         matters = float(stdtrit(_BASELINE_RUNS - 1, 0.975)) * math.sqrt(2.0) * self._sd
         fixed = {"objective": self.objective} | self.fixed
@@ -498,7 +504,7 @@ class _Search:
             matters=matters,
             gain=gain,
             start_rounds=self.start_rounds,
-            trials=tuple(every),
+            trials=tuple(trials),
             folds=self.folds,
             queries=int((~np.isnan(self._start)).sum()),
             rounds=self.plan.preset.rounds,

@@ -93,7 +93,9 @@ def parse_dimension(text: str) -> Dimension:
     span = _SPAN.fullmatch(text.strip())
     if span is None:
         values = tuple(
-            typed_value(word.strip()) for word in split_outside_brackets(text, ",") if word.strip()
+            typed_value(value_text.strip())
+            for value_text in split_outside_brackets(text, ",")
+            if value_text.strip()
         )
         if len(values) < 2:
             raise ParameterError(
@@ -114,12 +116,12 @@ def declared_dimension(param: Param) -> Dimension | None:
     """
     if param.kind not in ("number", "integer"):
         return None
-    whole = param.kind == "integer"
+    is_integer = param.kind == "integer"
     if param.low is not None and param.high is not None:
-        return Span(param.low, param.high, param.log, whole)
+        return Span(param.low, param.high, param.log, is_integer)
     if param.log and isinstance(param.default, int | float) and param.default > 0:
         low, high = param.default / _TIMES, param.default * _TIMES
-        return Span(max(low, param.low or low), min(high, param.high or high), True, whole)
+        return Span(max(low, param.low or low), min(high, param.high or high), True, is_integer)
     return None
 
 

@@ -57,6 +57,7 @@ def trained(request: pytest.FixtureRequest, data: Path) -> tuple[str, boostrank.
 
 def test_dask_gives_the_same_bytes(cluster: Any, trained: Any, data: Path) -> None:
     engine, expected = trained
+    cluster.wait_for_workers(2, timeout=120)
     model = train(cluster, PARAMS, [data / "s*.txt"], 8, [data / "v?.txt"], backend=engine)
     assert model.to_bytes() == expected.to_bytes()
 

@@ -5,6 +5,7 @@ there.
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 
 import boostrank
 from boostrank.cluster import train
-from boostrank.core.errors import DataError
+from boostrank.cluster.worker import Worker
+from boostrank.core.errors import DataError, DataWarning
+from boostrank.data.arrays import common_space
 from boostrank.data.frames import cut
 from boostrank.files.assemble import read_files
 
@@ -145,3 +148,32 @@ def test_a_dask_frame_is_trained_on(cluster: Any, tables: tuple[Any, Any], engin
     assert model.evals_result["valid_0"]["ndcg@10"][-1] == pytest.approx(measured, abs=1e-9)
     with pytest.raises(DataError, match="lazy"):
         train("local:2", PARAMS, rows, 1, qid="query")
+
+
+def test_a_table_with_categories_of_its_own_is_converted_once() -> None:
+    """Otherwise, its warnings would be given twice."""
+    frames = [
+        pd.DataFrame(
+            {"qid": [1, 1], "label": [0, 1], "views": [2**24 + 1, 3], "town": pd.Categorical(towns)}
+        )
+        for towns in (["Wels", "Linz"], ["Graz", "Linz"])
+    ]
+    with pytest.warns(DataWarning):
+        spaces = {
+            str(i): boostrank.RankingDataset.from_frame(frame).feature_space
+            for i, frame in enumerate(frames)
+        }
+    name, link = "training partition 0", SimpleNamespace(host="127.0.0.1", name="first")
+    member = Worker(link, b"key", 1, {name: frames[0]})  # type: ignore[arg-type]
+    try:
+        tasks = ("read", ([name], {}, False)), ("conform", (common_space(spaces, {}), []))
+        results = [member._done(*task) for task in tasks]
+        wrong = member._done("no-task", ())
+    finally:
+        member.mesh.close()
+    assert [len(result.warnings) for result in results] == [1, 0]
+    shard = member._training[name]
+    codes = shard.features[0:2][:, shard.feature_names.index("town")]
+    assert [shard.categories["town"].values[int(code)] for code in codes] == ["Wels", "Linz"]
+    # A client of another version may ask for what this worker cannot do.
+    assert "no-task" in str(wrong.error)

@@ -190,7 +190,8 @@ def test_fault_118_a_worker_that_is_stopped_is_named_and_given_up(
             checkpoint=Checkpoint(path, every=1),
             worker_timeout=2,
         )
-    # Its nanny has ended it, which ends the sum that the other one waited in.
+    # Its nanny has ended it, which ends the sum that the other one waited in. Both may be new.
+    cluster.wait_for_workers(2, timeout=120)
     rounds = boostrank.RankingModel.load(path).best_iteration
     assert train(cluster, PARAMS, shards[:1], 1, init_model=path).best_iteration == rounds + 1
 
@@ -314,6 +315,7 @@ def test_weights_of_documents_reach_the_workers_and_the_start(
         "metric": "none",
         "num_threads": 1,
     }
+    cluster.wait_for_workers(2, timeout=120)  # one worker bins the rows in another way than two
     ours = train(cluster, params, weighted, 2)
     others = train(cluster, params, relabelled, 2)
     assert ours.to_bytes() == others.to_bytes()
