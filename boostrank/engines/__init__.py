@@ -174,7 +174,10 @@ def format_of(body: bytes) -> ModelFormat:
             )
     kind = _kind_of(body) if body else "empty"
     if kind in (None, LOGGED):
-        kind = next((other for pattern, other in _OTHERS if re.match(pattern, body[:1000])), None)
+        kind = next(
+            (description for pattern, description in _OTHERS if re.match(pattern, body[:1000])),
+            None,
+        )
     elif ": " not in kind and re.match(rb"\s*[\[{]", body):  # others have a remedy of their own
         try:
             from_json(body)

@@ -130,8 +130,8 @@ class Booster:
         """The number of trees in a linear start, which precede the first round."""
         return 0
 
-    def expose(self, best: int) -> Any:
-        """Return the engine's object for users, which predicts with `best` rounds (0: all).
+    def expose(self, best_rounds: int) -> Any:
+        """Return the engine's object for users, which predicts with `best_rounds` rounds (0: all).
 
         It counts rounds as `RankingModel` does. If it is another object than `native`, it has this
         model as attribute `boostrank_model`.
@@ -243,12 +243,12 @@ class Resumed:
 
     Args:
         snapshot: state after the last completed round.
-        begin: first round of the training, which is 0 unless it continued a model.
-        results: metrics of every round since `begin`.
+        first_round: first round of the training, which is 0 unless it continued a model.
+        results: metrics of every round since `first_round`.
     """
 
     snapshot: Snapshot
-    begin: int
+    first_round: int
     results: list[list[EvalResult]]
 
 
@@ -311,23 +311,25 @@ class Rounds:
 
     Args:
         model: object that the callbacks receive.
-        before: number of rounds of the continued or resumed model.
+        earlier_rounds: number of rounds of the continued or resumed model.
         scores: function that returns the current scores of one of the engine's data sets.
     """
 
     def __init__(
-        self, request: TrainRequest, model: Any, before: int, scores: Callable[[Any], Any]
+        self, request: TrainRequest, model: Any, earlier_rounds: int, scores: Callable[[Any], Any]
     ) -> None:
         self._request, self._model, self._scores = request, model, scores
-        self._begin = before if request.resumed is None else request.resumed.begin
-        self._end = self._begin + request.rounds
+        self._first_round = (
+            earlier_rounds if request.resumed is None else request.resumed.first_round
+        )
+        self._end_round = self._first_round + request.rounds
         # Callbacks without `order` come first.
         self._callbacks = sorted(
             request.callbacks,
             key=lambda callback: getattr(callback, "order", -len(request.callbacks)),
         )
         self._params = dict(request.params)
-        self.round, self.best_rounds, self.stopped = before, 0, False
+        self.round, self.best_rounds, self.stopped = earlier_rounds, 0, False
 
     def __iter__(self) -> Iterator[int]:
         # Replay the rounds before a resumption to stateful callbacks: LightGBM's early stopping and
@@ -339,9 +341,9 @@ class Rounds:
                 for callback in self._callbacks
                 if any(hasattr(callback, attribute) for attribute in state_attributes)
             ]
-            for past_round, results in enumerate(self._request.resumed.results, self._begin):
+            for past_round, results in enumerate(self._request.resumed.results, self._first_round):
                 self._call(stateful, past_round, list(results))
-        for round in range(self.round, self._end):
+        for round in range(self.round, self._end_round):
             self.round = round
             if self._call(self._callbacks, round, None):
                 return
@@ -374,8 +376,8 @@ class Rounds:
                 self._model,
                 self._params,
                 iteration=round,
-                begin_iteration=self._begin,
-                end_iteration=self._end,
+                begin_iteration=self._first_round,
+                end_iteration=self._end_round,
                 evaluation_result_list=visible_results,
             )
             try:

@@ -375,12 +375,12 @@ def filled_start(start: Mapping[int, Curve], values: Float64Array) -> dict[int, 
     """Return the functions with their value at values[i] for a missing feature i, unless that is
     NaN.
     """
-    filled = dict(start)
+    curves = dict(start)
     for feature, curve in start.items():
         if not np.isnan(values[feature]):
             step = np.searchsorted(curve.bounds, values[feature])
-            filled[feature] = replace(curve, missing=float(curve.constant[step]))
-    return filled
+            curves[feature] = replace(curve, missing=float(curve.constant[step]))
+    return curves
 
 
 def sum_of_starts(
@@ -389,9 +389,9 @@ def sum_of_starts(
     """Return the weighted sum of linear starts."""
     sums = {}
     for feature in sorted({feature for start in starts for feature in start}):
-        having = [i for i, start in enumerate(starts) if feature in start]
-        curves = [starts[i][feature] for i in having]
-        sums[feature] = combined(curves, [weights[i] for i in having])
+        start_numbers = [i for i, start in enumerate(starts) if feature in start]
+        curves = [starts[i][feature] for i in start_numbers]
+        sums[feature] = combined(curves, [weights[i] for i in start_numbers])
     return sums
 
 

@@ -32,8 +32,8 @@ def kernel(
         for i in range(pos, min(end, worth.shape[0])):
             # The document is relevant with probability r/n. Given that, each of the i - pos
             # documents before it in the run is relevant with probability (r - 1) / (n - 1).
-            others = (i - pos) * (r - 1.0) / (n - 1) if n > 1 else 0.0
-            worth[i] = r / n * (hits + others + 1.0)
+            relevant_before = (i - pos) * (r - 1.0) / (n - 1) if n > 1 else 0.0
+            worth[i] = r / n * (hits + relevant_before + 1.0)
         hits += r
         pos = end
 

@@ -115,13 +115,13 @@ class Metric:
                 f"metric {text!r}: remove the minus, and set the value of queries without a"
                 ' relevant document by conventions=Conventions(empty="zero"), or --conventions'
             )
-        name, at, numbers = _OTHER_SPELLING.sub(r"\1@\2", text.strip()).partition("@")
-        words = [word.strip() for word in numbers.split(",")] if at else []
-        if not all(word.isascii() and word.isdigit() and len(word) < 20 for word in words):
+        name, separator, numbers = _OTHER_SPELLING.sub(r"\1@\2", text.strip()).partition("@")
+        ranks = [rank.strip() for rank in numbers.split(",")] if separator else []
+        if not all(rank.isascii() and rank.isdigit() and len(rank) < 20 for rank in ranks):
             raise ParameterError(
                 f"metric {text!r}: expected ranks after @, such as 10 or 1,3,5, below 2^63"
             )
-        return cls(name.strip(), tuple(int(word) for word in words))
+        return cls(name.strip(), tuple(int(rank) for rank in ranks))
 
     @classmethod
     def of(cls, metric: Metric | str | Function) -> Metric:
@@ -153,8 +153,8 @@ class Metric:
     @property
     def meaning(self) -> str:
         """The first line of the metric's or the function's docstring, or "" if it has none."""
-        about = self.function or import_module(f"boostrank.metrics.{self.name}")
-        return (inspect.getdoc(about) or "").partition("\n")[0].rstrip(".")
+        documented = self.function or import_module(f"boostrank.metrics.{self.name}")
+        return (inspect.getdoc(documented) or "").partition("\n")[0].rstrip(".")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -255,12 +255,12 @@ def evaluate(
 
 
 class _Bound(NamedTuple):
-    """A metric bound to a data set, with increasing cut-offs. A function has no work."""
+    """A metric bound to a data set, with increasing cut-offs. A function has no pass."""
 
     metric: Metric
     empty: BoolArray  # [Q]
-    counted: BoolArray  # [Q]
-    work: MetricPass | None = None
+    is_counted: BoolArray  # [Q]
+    metric_pass: MetricPass | None = None
     divisors: Any = None  # float64[Q, p]
 
 
@@ -269,7 +269,7 @@ class _Column(NamedTuple):
 
     name: str
     values: Float64Array  # [Q]
-    counted: BoolArray  # [Q]
+    is_counted: BoolArray  # [Q]
     empty: BoolArray  # [Q]
     weights: Float64Array  # [Q], 0 where not counted, sums to 1
     weight: float  # total of the included queries
@@ -284,7 +284,7 @@ class _Column(NamedTuple):
     @property
     def per_query(self) -> Float64Array:
         """The values, with NaN for excluded queries."""
-        return np.where(self.counted, self.values, np.nan)
+        return np.where(self.is_counted, self.values, np.nan)
 
 
 class BoundMetrics:
@@ -317,11 +317,12 @@ class BoundMetrics:
         self.metrics = tuple(Metric.all_of(metrics))
         self.conventions = Conventions.of(conventions)
         self._threads = resolve_threads(threads)
-        y = _writable(as_numbers(labels, "labels"))
-        self.queries = queries = QueryIndex.of(queries, y.size)
-        if y.shape != (queries.n_documents,):
+        label_values = _writable(as_numbers(labels, "labels"))
+        self.queries = queries = QueryIndex.of(queries, label_values.size)
+        if label_values.shape != (queries.n_documents,):
             raise DataError(
-                f"there are {y.size} labels, but the queries cover {queries.n_documents} documents"
+                f"there are {label_values.size} labels, but the queries cover {queries.n_documents}"
+                " documents"
             )
         self._rows: Any = slice(None)  # row order that breaks ties
         if self.conventions.ties == "docno":  # by query, then by descending name, as trec_eval does
@@ -340,7 +341,7 @@ class BoundMetrics:
                 )
             rank = np.unique(names, return_inverse=True)[1]
             self._rows = np.lexsort((-rank, queries.of_rows()))
-        self._labels, self._partial, self._judged = y, partial, judged
+        self._labels, self._partial, self._judged = label_values, partial, judged
         # Metrics that grade alike share the grades.
         self._grades: dict[Grades, Float64Array] = {}
         self._bound = [self._bind(metric) for metric in self.metrics]
@@ -357,11 +358,11 @@ class BoundMetrics:
 
     def _bind(self, metric: Metric) -> _Bound:
         queries, conventions = self.queries, self.conventions
-        counted = np.ones(len(queries), dtype=bool)
+        is_counted = np.ones(len(queries), dtype=bool)
         if metric.function is not None:
             with queries.naming_rows():
                 empty = totals(relevance(self._labels, conventions), queries.ptr) <= 0.0
-            return _Bound(metric, empty, counted)
+            return _Bound(metric, empty, is_counted)
         # Grade the documents once for all metrics that grade alike.
         spec = metric.spec
         cutoffs = np.array(sorted(metric.cutoffs) or [WHOLE_LIST], dtype=np.int64)
@@ -378,19 +379,23 @@ class BoundMetrics:
         for q in np.flatnonzero(~np.isfinite(total)).tolist():
             raise DataError(f"{metric}: the gains of query {queries.qid[q]} overflow when summed")
         # Leave out the queries that the conventions exclude.
-        work = MetricPass(spec.kernel, grades, spec.weights(queries.longest, conventions), cutoffs)
+        metric_pass = MetricPass(
+            spec.kernel, grades, spec.weights(queries.longest, conventions), cutoffs
+        )
         empty = total <= 0.0
         if conventions.empty_for(spec.name) == "exclude":
-            counted &= ~empty
+            is_counted &= ~empty
         if conventions.single == "exclude":
-            counted &= queries.sizes != 1
-        if not counted.any() and not self._partial:
+            is_counted &= queries.sizes != 1
+        if not is_counted.any() and not self._partial:
             raise DataError(
                 f"{metric}: none of the {len(queries)} queries is included ({int(empty.sum())} have"
                 f" no relevant document, {int((queries.sizes == 1).sum())} have one document);"
                 f" conventions: {conventions.describe()}"
             )
-        return _Bound(metric, empty, counted, work, spec.divisors(pool, ptr, cutoffs, conventions))
+        return _Bound(
+            metric, empty, is_counted, metric_pass, spec.divisors(pool, ptr, cutoffs, conventions)
+        )
 
     def values(self, scores: ArrayLike) -> dict[str, float]:
         """Return the mean of every metric at every cut-off. The errors are those of `evaluate`."""
@@ -420,12 +425,14 @@ class BoundMetrics:
         # Metrics over the same queries share resamples.
         columns_of_queries: dict[bytes, list[int]] = {}
         for i, column in enumerate(columns):
-            columns_of_queries.setdefault(column.counted.tobytes(), []).append(i)
+            columns_of_queries.setdefault(column.is_counted.tobytes(), []).append(i)
         ends = np.empty((2, len(columns)))
-        for same in columns_of_queries.values():
-            first = columns[same[0]]
-            values = np.stack([columns[i].values[first.counted] for i in same], axis=1)
-            ends[:, same] = bootstrap_intervals(values, first.weights[first.counted], seed=seed)
+        for column_numbers in columns_of_queries.values():
+            first = columns[column_numbers[0]]
+            values = np.stack([columns[i].values[first.is_counted] for i in column_numbers], axis=1)
+            ends[:, column_numbers] = bootstrap_intervals(
+                values, first.weights[first.is_counted], seed=seed
+            )
         single = int((self.queries.sizes == 1).sum())
         return {
             column.name: MetricResult(
@@ -433,7 +440,7 @@ class BoundMetrics:
                 column.mean,
                 low,
                 high,
-                queries=int(column.counted.sum()),
+                queries=int(column.is_counted.sum()),
                 empty=int(column.empty.sum()),
                 single=single,
                 per_query=column.per_query,
@@ -444,26 +451,28 @@ class BoundMetrics:
     def _columns(self, scores: ArrayLike) -> list[_Column]:
         """Return the values for every metric and cut-off."""
         with np.errstate(over="ignore"):
-            s = _writable(
+            score_values = _writable(
                 as_numbers(scores, "scores").astype(self.conventions.score_type, copy=False)
             )
-        if s.shape != self._labels.shape:
-            raise DataError(f"there are {s.size} scores for {self._labels.size} documents")
-        for row in np.flatnonzero(~np.isfinite(s)).tolist():
+        if score_values.shape != self._labels.shape:
+            raise DataError(
+                f"there are {score_values.size} scores for {self._labels.size} documents"
+            )
+        for row in np.flatnonzero(~np.isfinite(score_values)).tolist():
             qid = self.queries.qid[self.queries.of_row(row)]
             raise DataError(
-                f"the score of row {row} (query {qid}) is {s[row]}, but only finite scores can be"
-                " ranked"
+                f"the score of row {row} (query {qid}) is {score_values[row]}, but only finite"
+                " scores can be ranked"
             )
         # Rank each query once for all metrics.
-        work = [bound.work for bound in self._bound if bound.work is not None]
+        passes = [bound.metric_pass for bound in self._bound if bound.metric_pass is not None]
         ptr, ties = self.queries.ptr, TIES[self.conventions.ties]
-        in_order, threads = s[self._rows], self._threads
-        sums = iter(measure(work, in_order, self._labels, ptr, ties=ties, threads=threads))
+        in_order, threads = score_values[self._rows], self._threads
+        sums = iter(measure(passes, in_order, self._labels, ptr, ties=ties, threads=threads))
         # Divide the sums, or call the function, and weigh the queries that count.
         columns = []
         for bound in self._bound:
-            metric, counted = bound.metric, bound.counted
+            metric, is_counted = bound.metric, bound.is_counted
             if metric.function is None:
                 spec, divisors, total = metric.spec, bound.divisors, next(sums)
                 values = np.divide(total, divisors, out=np.zeros_like(total), where=divisors > 0.0)
@@ -473,23 +482,23 @@ class BoundMetrics:
                 is_one = spec.ratio and self.conventions.empty_for(spec.name) == "one"
                 values[bound.empty] = float(is_one)
             else:
-                values = self._call(metric.function, f"metric {metric}", s)
-                counted = ~np.isnan(values[:, 0])
-                values = np.where(counted[:, None], values, 0.0)
-            weights = np.where(counted, self.queries.each_weight, 0.0)
+                values = self._call(metric.function, f"metric {metric}", score_values)
+                is_counted = ~np.isnan(values[:, 0])
+                values = np.where(is_counted[:, None], values, 0.0)
+            weights = np.where(is_counted, self.queries.each_weight, 0.0)
             weight = float(weights.sum())
             weights /= weight or 1.0
             cutoffs = metric.cutoffs or (WHOLE_LIST,)
             by_cutoff = dict(zip(sorted(cutoffs), values.T, strict=True))
             columns += [
-                _Column(name, by_cutoff[k], counted, bound.empty, weights, weight)
+                _Column(name, by_cutoff[k], is_counted, bound.empty, weights, weight)
                 for name, k in zip(metric.names, cutoffs, strict=True)
             ]
         return columns
 
     def _call(self, function: Function, metric: str, scores: Float64Array) -> Float64Array:
         """Return the values of a function, float64[Q, 1], with NaN where a query does not count."""
-        queries, where = self.queries, "all queries"
+        queries, location = self.queries, "all queries"
         values = np.full(len(queries), np.nan)
         labels, scores = self._labels.copy(), scores.copy()  # the function may sort them in place
         try:
@@ -501,7 +510,7 @@ class BoundMetrics:
                     )
             else:
                 for q, (start, stop) in enumerate(pairwise(queries.ptr.tolist())):
-                    where = f"query {queries.describe_query(q)}"
+                    location = f"query {queries.describe_query(q)}"
                     if start < stop:
                         value = function(labels[start:stop], scores[start:stop])
                         if isinstance(value, tuple):
@@ -512,7 +521,9 @@ class BoundMetrics:
         except BoostrankError:
             raise
         except Exception as error:  # whatever the user's code raises
-            raise ParameterError(f"{metric}, {where}: {type(error).__name__}: {error}") from error
+            raise ParameterError(
+                f"{metric}, {location}: {type(error).__name__}: {error}"
+            ) from error
         for q in np.flatnonzero(np.isinf(values)).tolist():
             raise ParameterError(
                 f"{metric}, query {queries.describe_query(q)}: {values[q]} is neither finite nor"

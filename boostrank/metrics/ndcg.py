@@ -32,10 +32,10 @@ def ideal(
     by_gain = MetricPass(
         cumulated, grades, log_discounts(int(sizes.max(initial=0)), conventions), cutoffs
     )
-    best = measure([by_gain], grades, grades, ptr, ties=INPUT)[0]
+    ideal_dcg = measure([by_gain], grades, grades, ptr, ties=INPUT)[0]
     if conventions.short_lists == "letor":
-        best[(sizes[:, None] < cutoffs) & (cutoffs != WHOLE_LIST)] = np.inf
-    return best
+        ideal_dcg[(sizes[:, None] < cutoffs) & (cutoffs != WHOLE_LIST)] = np.inf
+    return ideal_dcg
 
 
 SPEC = MetricSpec(

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from boostrank.core.errors import ModelError
@@ -447,3 +448,15 @@ def test_a_set_of_categories_may_be_empty() -> None:
     assert [words.size for words in after] == [0, sizes[0] + sizes[1], *sizes[2:]]
     falling = set_line("cat_boundaries", " ".join(["0", words[-1], *words[2:]]))(text).encode()
     refused(LIGHTGBM.parse, falling, "tree 0: cat_boundaries do not fit cat_threshold")
+
+
+def test_a_model_without_trees_can_be_filled_and_refitted() -> None:
+    """A training that a callback stops before its first round has no trees."""
+    text = lightgbm_models()["sets of categories"]
+    head, tail = text.partition("\n\nTree=0")[0], text[text.index("\nend of trees\n") :]
+    body = (re.sub("(?m)^tree_sizes=.*$", "tree_sizes=", head) + "\n\n" + tail[1:]).encode()
+    model = LIGHTGBM.parse(body)
+    assert LIGHTGBM.leaf_values(model) == []
+    assert LIGHTGBM.with_leaves(model, []) == model.to_bytes()
+    n_features = int(re.search("max_feature_idx=(.*)", head)[1]) + 1
+    assert LIGHTGBM.filled(body, np.zeros(n_features)) == model.to_bytes()

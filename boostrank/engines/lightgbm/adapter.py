@@ -95,7 +95,7 @@ class LightGBMBooster(Booster):
         if request.what == CONTRIBUTIONS:
             batches = (dense_rows(features, *span) for span in dense_batches(features))
         elif isinstance(features, Rows):
-            batches = (piece for _, piece in features.pieces())
+            batches = (rows for _, rows in features.pieces())
         outputs = [self.native.predict(batch, **options) for batch in batches]
         if request.what == CONTRIBUTIONS:
             return np.concatenate([np.zeros((0, features.shape[1] + 1)), *outputs])
@@ -115,9 +115,9 @@ class LightGBMBooster(Booster):
         The native object is changed in place, and gets the categories as those of pandas.
         """
         body = self.native.model_to_string(num_iteration=-1).encode()
-        best = self.native.best_iteration
+        best_iteration = self.native.best_iteration
         self.native.model_from_string(with_even_leaves(body).decode())
-        self.native.best_iteration = best
+        self.native.best_iteration = best_iteration
         values = [categories[column].values for column in sorted(categories)]
         category_values = [list(column) for column in values if column is not None]
         if category_values:  # LightGBM encodes data frames of pandas by them
@@ -141,10 +141,10 @@ class LightGBMBooster(Booster):
             categories[names[column]] = Categories(tuple(column_values))
         return categories
 
-    def expose(self, best: int) -> Any:
+    def expose(self, best_rounds: int) -> Any:
         """Return the native booster, or a `CountingBooster` if its rounds differ."""
-        counts_alike = best in (0, self.rounds, self.best_rounds) and not self.start_trees
-        return self.native if counts_alike else CountingBooster(self, best)
+        counts_alike = best_rounds in (0, self.rounds, self.best_rounds) and not self.start_trees
+        return self.native if counts_alike else CountingBooster(self, best_rounds)
 
     def _trees(self, rounds: int) -> int:
         """Return LightGBM's number of iterations for this number of rounds, which is -1 for all
@@ -159,9 +159,9 @@ class CountingBooster(lightgbm.Booster):  # type: ignore[misc]
     LightGBM counts each tree of a start as an iteration.
     """
 
-    def __init__(self, model: LightGBMBooster, best: int) -> None:
+    def __init__(self, model: LightGBMBooster, best_rounds: int) -> None:
         super().__init__(model_str=model.to_bytes().decode())
-        self.boostrank_model, self.best_iteration = model, best
+        self.boostrank_model, self.best_iteration = model, best_rounds
 
     def __deepcopy__(self, *_: Any) -> CountingBooster:
         return CountingBooster(self.boostrank_model, self.best_iteration)
@@ -269,7 +269,7 @@ class LightGBM(Backend):
             )
             model = LightGBMBooster(booster)
             scores = partial(current_scores, booster)
-            rounds = Rounds(request, booster, before=model.rounds, scores=scores)
+            rounds = Rounds(request, booster, earlier_rounds=model.rounds, scores=scores)
             sampling = Sampling(params)
 
             def gradient(scores: Array, dataset: Any) -> Any:
@@ -350,7 +350,7 @@ class Sampling:
             named_params.get("data_sample_strategy"),
         )
         self._fraction = float(named_params.get("bagging_fraction", 1.0))
-        every = int(named_params.get("bagging_freq", 0))
+        bagging_freq = int(named_params.get("bagging_freq", 0))
         feature_fraction = min(
             float(named_params.get(name, 1.0))
             for name in ("feature_fraction", "feature_fraction_bynode")
@@ -358,7 +358,7 @@ class Sampling:
         # The number of rounds that share a sample; 0 without sampling.
         samplings = (
             ("drop_seed", 4, is_dart),
-            ("bagging_seed", 3, every * (grows_alone and self._fraction < 1)),
+            ("bagging_seed", 3, bagging_freq * (grows_alone and self._fraction < 1)),
             ("feature_fraction_seed", 2, grows_alone and feature_fraction < 1),
             ("extra_seed", 6, grows_alone and named_params.get("extra_trees") in TRUE),
         )

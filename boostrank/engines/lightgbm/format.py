@@ -238,12 +238,12 @@ class LightGBMFormat(ModelFormat):
         model = parse_text(body)
         decision, fill_value = model.nodes["decision_type"], values[model.nodes["split_feature"]]
         is_left = fill_value <= model.nodes["threshold"]
-        filled = np.where(is_left, _MISSING_LEFT, _MISSING_RIGHT)
-        filled = np.where((decision & 1 != 0) | np.isnan(fill_value), decision, filled)
+        new_decision = np.where(is_left, _MISSING_LEFT, _MISSING_RIGHT)
+        new_decision = np.where((decision & 1 != 0) | np.isnan(fill_value), decision, new_decision)
         grown_trees = [
             tree.with_numbers(b"decision_type", decisions)
             for tree, decisions in zip(
-                model.grown_trees, model.split(filled, at_nodes=True), strict=True
+                model.grown_trees, model.split(new_decision, at_nodes=True), strict=True
             )
         ]
         return _with_trees(model, filled_start(model.start, values), grown_trees)
@@ -259,11 +259,11 @@ class LightGBMFormat(ModelFormat):
         start: Mapping[int, Curve] | None = None,
     ) -> bytes:
         """Return the text with other values of the leaves, and another start if there is one."""
-        changed = [
+        grown_trees = [
             tree.with_numbers(b"leaf_value", leaves)
             for tree, leaves in zip(model.grown_trees, values, strict=True)
         ]
-        return _with_trees(model, start, changed)
+        return _with_trees(model, start, grown_trees)
 
 
 LIGHTGBM = LightGBMFormat()

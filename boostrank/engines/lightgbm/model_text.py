@@ -163,8 +163,8 @@ class LightGBMText:
 
     def split(self, column: Array, *, at_nodes: bool = False) -> list[Array]:
         """Return the part of a column of leaves, or of nodes, for each grown tree."""
-        ends = np.cumsum([tree.leaves - at_nodes for tree in self.trees])
-        return np.split(column, ends[:-1])[self.start_trees :]
+        sizes = np.array([tree.leaves - at_nodes for tree in self.trees], np.int64)
+        return np.split(column, np.cumsum(sizes) - sizes)[1 + self.start_trees :]
 
     def to_bytes(self) -> bytes:
         """Return the model text, with the offsets of the trees in its head."""
@@ -280,13 +280,13 @@ def with_even_leaves(data: bytes) -> bytes:
 
     The leaves stay if scores are not their sums, or if rounding would matter.
     """
-    head, trees = data[: data.find(b"\n\n")], list(_trees(data))
+    header, trees = data[: data.find(b"\n\n")], list(_trees(data))
     values = [*itertools.chain(*(tree.words(b"leaf_value") for tree in trees))]
     tree_of_leaf = np.repeat(np.arange(len(trees)), [tree.leaves for tree in trees])
     leaves = Leaves(tree_of_leaf, np.array(values, np.float64), count_documents(trees)).in_units()
     changed_trees, first_leaf = [], 0
     for tree in trees:
-        if leaves is not None and b"\naverage_output" not in head:
+        if leaves is not None and b"\naverage_output" not in header:
             leaf_value = leaves.value[first_leaf : first_leaf + tree.leaves]
             tree = tree.with_numbers(b"leaf_value", leaf_value)
             first_leaf += tree.leaves
@@ -296,7 +296,7 @@ def with_even_leaves(data: bytes) -> bytes:
             new_thresholds = np.where(is_set, threshold, of_doubles(threshold))
             tree = tree.with_numbers(b"threshold", new_thresholds)
         changed_trees.append(tree)
-    return join_trees(head, changed_trees, data[data.find(_END) + 1 :])
+    return join_trees(header, changed_trees, data[data.find(_END) + 1 :])
 
 
 def _trees(data: bytes) -> Iterator[Tree]:
@@ -355,8 +355,8 @@ def _check_header(header: dict[str, str]) -> int:
             not _FEATURE_INFO.fullmatch(info),
             f"feature_infos of feature {i} is {info[:80]!r}, not a range or a list of categories",
         )
-    for word in _words(header.get("monotone_constraints", "")):
-        _parse_whole(word, "monotone_constraints", -1, 1)
+    for direction in _words(header.get("monotone_constraints", "")):
+        _parse_whole(direction, "monotone_constraints", -1, 1)
     return n_features
 
 
@@ -449,9 +449,9 @@ class _Column:
         return np.array(self.tokens, dtype=np.bytes_)
 
 
-def _refuse_tree(wrong: BoolArray, tree: Int64Array, reason: str) -> None:
-    if bool(wrong.any()):
-        raise ModelError(f"tree {tree[np.argmax(wrong)]}: {reason}")
+def _refuse_tree(is_wrong: BoolArray, tree: Int64Array, reason: str) -> None:
+    if bool(is_wrong.any()):
+        raise ModelError(f"tree {tree[np.argmax(is_wrong)]}: {reason}")
 
 
 def _check_trees(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> LightGBMText:
@@ -466,11 +466,11 @@ def _check_trees(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -
             f"the leaves of its trees add up to more than {LARGEST_SCORE:g}",
         )
     # The tree that the children form, and what its splits test.
-    columns = [_Column(key, trees) for key in (b"left_child", b"right_child")]
+    child_columns = [_Column(key, trees) for key in (b"left_child", b"right_child")]
     nodes: dict[str, Array] = {
-        column.key: column.parse_whole(-_INT32_MAX, _INT32_MAX) for column in columns
+        column.key: column.parse_whole(-_INT32_MAX, _INT32_MAX) for column in child_columns
     }
-    tree_of_node = columns[0].tree
+    tree_of_node = child_columns[0].tree
     _check_shape(np.concatenate([*nodes.values()]), tree_of_node, leaf_column.tree)
     # Bit 0: categorical; bit 1: missing goes left; bits 2 and 3: meaning of missing (none, zero,
     # NaN).

@@ -145,10 +145,10 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
                 watch(start + piece.shape[0], rows)
         return_memory()  # lists of pushed values: a tenth of the bins or more
         if key is not None:  # before labels and weights, which the cache of the rows stores
-            entry = entry_name("id", key)
+            cache_key = entry_name("id", key)
             name = self._name(data.origin, key)
-            if data.origin.cache.save(name, key, {"id": entry}, self.save_bins):
-                self.cache_key = entry
+            if data.origin.cache.save(name, key, {"id": cache_key}, self.save_bins):
+                self.cache_key = cache_key
 
     def _create_bins(self, data: Features) -> None:
         """Create empty bins from a sample of all workers' rows."""

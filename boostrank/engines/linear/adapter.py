@@ -594,7 +594,7 @@ class WeightPath(Resettable):
         self.rounds = Rounds(
             request,
             self,
-            before=0,
+            earlier_rounds=0,
             scores=lambda data: data.rows.scores(self.weights[-1]),
         )
         self._rounds_left = iter(self.rounds)

@@ -85,8 +85,12 @@ class XGBoostBooster(Booster):
     @property
     def stopped_rounds(self) -> int:
         """The best number of rounds in the attribute `best_iteration`, or 0."""
-        best = self.native.attr("best_iteration")
-        return int(best) + 1 - self.start_trees if best is not None and best.isdigit() else 0
+        best_iteration = self.native.attr("best_iteration")
+        return (
+            int(best_iteration) + 1 - self.start_trees
+            if best_iteration is not None and best_iteration.isdigit()
+            else 0
+        )
 
     @property
     def start_trees(self) -> int:
@@ -154,9 +158,9 @@ class XGBoostBooster(Booster):
             body = with_names(body, names_in(self.to_bytes()))
         return body
 
-    def expose(self, best: int) -> Any:
+    def expose(self, best_rounds: int) -> Any:
         """Return a `CountingBooster` of the rounds; see `Booster.expose`."""
-        return CountingBooster(self.load(self.to_bytes(best)), best)
+        return CountingBooster(self.load(self.to_bytes(best_rounds)), best_rounds)
 
     def finished(self, categories: Mapping[int, Categories]) -> XGBoostBooster:
         """Return a model with leaves in units of one power of two and names of categories."""
@@ -189,15 +193,15 @@ class CountingBooster(xgboost.Booster):  # type: ignore[misc]
     If its feature names are generated, it accepts data without names, like one trained on an array.
     """
 
-    def __init__(self, model: XGBoostBooster, best: int) -> None:
+    def __init__(self, model: XGBoostBooster, best_rounds: int) -> None:
         with _one_at_a_time:
             super().__init__(model_file=model.native)
-        self.boostrank_model, self._best = model, best
-        if best:  # counted as in the file
-            self.set_attr(best_iteration=str(model.start_trees + best - 1))
+        self.boostrank_model, self._best_rounds = model, best_rounds
+        if best_rounds:  # counted as in the file
+            self.set_attr(best_iteration=str(model.start_trees + best_rounds - 1))
 
     def __deepcopy__(self, _: Any) -> CountingBooster:
-        return CountingBooster(self.boostrank_model, self._best)
+        return CountingBooster(self.boostrank_model, self._best_rounds)
 
     def predict(self, data: Any, **options: Any) -> Any:
         """Predict like XGBoost, where `iteration_range` counts rounds."""
@@ -335,7 +339,7 @@ class XGBoost(Backend):
             )
         scores = partial(booster.predict, output_margin=gradient is not None)
         rounds = Rounds(
-            request, _Model(booster, request.train), before=earlier_rounds, scores=scores
+            request, _Model(booster, request.train), earlier_rounds=earlier_rounds, scores=scores
         )
         # Sampling is seeded in each round because XGBoost hides its random state.
         samples = any(float(params.get(name, 1.0)) < 1 for name in SAMPLED_FRACTIONS)
@@ -451,8 +455,8 @@ class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
     ) -> None:
         self._types, sources = types, getattr(features, "parts", [features])
         no_rows = np.zeros((0, features.shape[1]), np.float32)
-        pieces = [(source, *span) for source in sources for span in dense_batches(source)]
-        self._pieces = pieces or [(no_rows, 0, 0)]
+        spans = [(source, *span) for source in sources for span in dense_batches(source)]
+        self._pieces = spans or [(no_rows, 0, 0)]
         self._next = 0
         super().__init__(cache_prefix=cache_prefix)
 

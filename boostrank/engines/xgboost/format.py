@@ -287,8 +287,8 @@ def with_even_leaves(body: bytes) -> bytes:
     # Round the leaves of all trees together, without those of inner or deleted nodes.
     trees = booster["model"]["trees"]
     sizes = [len(tree["left_children"]) for tree in trees]
-    inner = _column(trees, "left_children", np.int64) >= 0
-    is_leaf = ~inner & (_column(trees, "split_indices", np.int64) != DELETED)
+    is_inner = _column(trees, "left_children", np.int64) >= 0
+    is_leaf = ~is_inner & (_column(trees, "split_indices", np.int64) != DELETED)
     tree = np.repeat(np.arange(len(trees)), sizes)
     conditions = _column(trees, "split_conditions", np.float64)
     hessians = _column(trees, "sum_hessian", np.float64)

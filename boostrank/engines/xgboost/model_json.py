@@ -27,15 +27,17 @@ def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes:
     document = json.loads(body)
     forest = document["learner"]["gradient_booster"]["model"]
     columns = int(document["learner"]["learner_model_param"]["num_feature"])
-    listed = [names.get(i) or () for i in range(columns)] if names else []
-    encoded = [_encoded(column_names) for column_names in listed]
-    if None in names.values() or None in encoded:
+    names_of_columns = [names.get(i) or () for i in range(columns)] if names else []
+    encoded_columns = [_encoded(column_names) for column_names in names_of_columns]
+    if None in names.values() or None in encoded_columns:
         return body
     forest["cats"] = {
-        "enc": encoded,
-        "feature_segments": np.cumsum([0, *map(len, listed)]).tolist() if names else [],
+        "enc": encoded_columns,
+        "feature_segments": np.cumsum([0, *map(len, names_of_columns)]).tolist() if names else [],
         "sorted_idx": [
-            i for column in listed for i in sorted(range(len(column)), key=column.__getitem__)
+            i
+            for column in names_of_columns
+            for i in sorted(range(len(column)), key=column.__getitem__)
         ],
     }
     return write_json(document)

@@ -214,38 +214,40 @@ def _check_forest(forest: Forest, n_features: int) -> Float64Array:
         forest.iteration_indptr not in (UNSET, list(range(n_trees + 1))),
         f"iteration_indptr does not divide {n_trees} trees into rounds of one tree",
     )
-    bits, largest_leaf = 0, np.zeros(n_trees)
+    n_bits, largest_leaf = 0, np.zeros(n_trees)
     for number, tree in enumerate(forest.trees):
         # The loader places trees by id: each place must be filled once.
         refuse(
             tree.id != number, f"tree {number} has id {tree.id}: trees must be numbered in order"
         )
         largest_leaf[number] = _check_tree(tree, n_features, f"tree {number}")
-        bits += _check_categorical_splits(tree, f"tree {number}")
-    refuse(bits > _MAX_CATEGORY_BITS, f"the categorical splits would need {bits / 2**33:.1f} GiB")
+        n_bits += _check_categorical_splits(tree, f"tree {number}")
+    refuse(
+        n_bits > _MAX_CATEGORY_BITS, f"the categorical splits would need {n_bits / 2**33:.1f} GiB"
+    )
     if forest.cats is not UNSET:
         _check_category_names(forest.cats, n_features)
     return largest_leaf
 
 
-def _check_length(owner: Struct, name: str, length: int, where: str) -> None:
+def _check_length(owner: Struct, name: str, length: int, location: str) -> None:
     n_entries = len(getattr(owner, name))
-    refuse(n_entries != length, f"{where}: {name} has {n_entries} entries, but needs {length}")
+    refuse(n_entries != length, f"{location}: {name} has {n_entries} entries, but needs {length}")
 
 
-def _check_tree(tree: Tree, n_features: int, where: str) -> float:
+def _check_tree(tree: Tree, n_features: int, location: str) -> float:
     """Check a tree except for its categories, and return its largest leaf magnitude."""
     n_nodes, param = len(tree.left_children), tree.tree_param
     refuse(
         n_nodes < 1 or int(param.num_nodes) != n_nodes,
-        f"{where}: num_nodes is {param.num_nodes}, but there are {n_nodes} nodes",
+        f"{location}: num_nodes is {param.num_nodes}, but there are {n_nodes} nodes",
     )
     for name in _NODE_LISTS:
-        _check_length(tree, name, n_nodes, where)
-    refuse(int(param.size_leaf_vector) > 1, f"{where}: its leaves have several values")
+        _check_length(tree, name, n_nodes, location)
+    refuse(int(param.size_leaf_vector) > 1, f"{location}: its leaves have several values")
     refuse(
         int(param.num_feature) not in (0, n_features),
-        f"{where}: num_feature is {param.num_feature}, but the model has {n_features} features",
+        f"{location}: num_feature is {param.num_feature}, but the model has {n_features} features",
     )
 
     # Count the deleted nodes, then check children, features and structure of the others.
@@ -255,25 +257,25 @@ def _check_tree(tree: Tree, n_features: int, where: str) -> float:
     is_alive = ~(is_leaf & (feature == DELETED) & (default_left == 1))
     refuse(
         not is_alive[0] or n_nodes - int(is_alive.sum()) != int(param.num_deleted),
-        f"{where}: num_deleted is not the number of deleted nodes",
+        f"{location}: num_deleted is not the number of deleted nodes",
     )
-    refuse(is_leaf != (right == -1), f"{where}: a node has one child")
+    refuse(is_leaf != (right == -1), f"{location}: a node has one child")
     refuse(
         feature[is_alive] >= n_features,
-        f"{where}: splits by a feature that the model does not have",
+        f"{location}: splits by a feature that the model does not have",
     )
-    _check_shape(left, right, np.array(tree.parents), is_alive, where)
+    _check_shape(left, right, np.array(tree.parents), is_alive, location)
     # XGBoost itself writes infinity only where missing values, and nothing else, go right, or -inf
     # where they go left. Before XGBoost 3.1 the threshold of a categorical split is NaN.
     with np.errstate(over="ignore"):
         conditions = np.array(tree.split_conditions).astype(np.float32)
     is_wrong = ~np.isfinite(conditions) & is_alive
-    refuse(is_wrong & is_leaf, f"{where}: split_conditions has a leaf value that is not finite")
+    refuse(is_wrong & is_leaf, f"{location}: split_conditions has a leaf value that is not finite")
     if tree.split_type is not UNSET:
-        _check_length(tree, "split_type", n_nodes, where)
+        _check_length(tree, "split_type", n_nodes, location)
         is_wrong &= np.array(tree.split_type) == 0
     is_wrong &= conditions != np.where(default_left, -np.inf, np.inf)
-    refuse(is_wrong, f"{where}: split_conditions has a threshold that is not finite")
+    refuse(is_wrong, f"{location}: split_conditions has a threshold that is not finite")
     return float(np.abs(np.array(tree.split_conditions)[is_alive & is_leaf]).max())
 
 
@@ -282,33 +284,35 @@ def _check_shape(
     right: Int64Array,
     parents: Int64Array,
     is_alive: BoolArray,
-    where: str,
+    location: str,
 ) -> None:
     """Check that every live node except the root has exactly one parent and can be reached from the
     root.
     """
     n_nodes, inner_nodes = left.size, np.flatnonzero(left != -1)
     child = np.concatenate([left[inner_nodes], right[inner_nodes]])
-    refuse(child >= n_nodes, f"{where}: a child is not a node of the tree")
+    refuse(child >= n_nodes, f"{location}: a child is not a node of the tree")
     parent_counts = np.bincount(child, minlength=n_nodes)
     parent_counts[0] += 1
-    refuse(parent_counts != is_alive, f"{where}: a node has no parent or two parents")
-    fault = f"{where}: a parent is out of range"
+    refuse(parent_counts != is_alive, f"{location}: a node has no parent or two parents")
+    fault = f"{location}: a parent is out of range"
     refuse(parents[0] not in _NO_PARENT, fault)
     refuse((parents[1:] < 0) | (parents[1:] >= n_nodes), fault)
-    refuse(parents[child] != np.tile(inner_nodes, 2), f"{where}: parents and children do not agree")
+    refuse(
+        parents[child] != np.tile(inner_nodes, 2), f"{location}: parents and children do not agree"
+    )
     parents = np.where(is_alive, parents, 0)
     parents[0] = 0
     depth = depths(parents)
-    refuse(depth < 0, f"{where}: its nodes form a cycle")
-    refuse(int(depth.max()) >= MAX_DEPTH, f"{where}: it is deeper than {MAX_DEPTH} nodes")
+    refuse(depth < 0, f"{location}: its nodes form a cycle")
+    refuse(int(depth.max()) >= MAX_DEPTH, f"{location}: it is deeper than {MAX_DEPTH} nodes")
     refuse(
         right[inner_nodes] != left[inner_nodes] + 1,
-        f"{where}: a right child is not next to the left one, as XGBoost requires",
+        f"{location}: a right child is not next to the left one, as XGBoost requires",
     )
 
 
-def _check_categorical_splits(tree: Tree, where: str) -> int:
+def _check_categorical_splits(tree: Tree, location: str) -> int:
     """Check the categorical splits, and return the number of bits that they take.
 
     The split of node nodes[i] has the categories categories[segments[i] : segments[i] + sizes[i]].
@@ -318,7 +322,7 @@ def _check_categorical_splits(tree: Tree, where: str) -> int:
     category_lists = tree.categories, tree.categories_segments, tree.categories_sizes
     refuse(
         UNSET in category_lists,
-        f"{where}: has split_type, but no categories, categories_segments or categories_sizes",
+        f"{location}: has split_type, but no categories, categories_segments or categories_sizes",
     )
     categories = np.array(tree.categories, np.int64)
     starts = np.array(tree.categories_segments, np.int64)
@@ -327,12 +331,12 @@ def _check_categorical_splits(tree: Tree, where: str) -> int:
     is_leaf = np.array(tree.left_children) == -1
     refuse(
         is_leaf[categorical_nodes].any() or categorical_nodes.tolist() != tree.categories_nodes,
-        f"{where}: categories_nodes are not the nodes with a categorical split",
+        f"{location}: categories_nodes are not the nodes with a categorical split",
     )
     fits = sizes.size == categorical_nodes.size and sizes.sum() == categories.size
     refuse(
         not fits or not np.array_equal(starts, np.cumsum(sizes) - sizes),
-        f"{where}: categories_segments and categories_sizes do not fit the list of categories",
+        f"{location}: categories_segments and categories_sizes do not fit the list of categories",
     )
     return int(np.maximum.reduceat(categories, starts).sum()) if categorical_nodes.size else 0
 
@@ -366,32 +370,32 @@ WHOLE_TYPES: dict[int, Any] = dict(
 )  # int8, uint8, ..., uint64
 
 
-def count_categories(column: CategoryNames, where: str) -> int:
+def count_categories(column: CategoryNames, location: str) -> int:
     """Check the categories of a column, and return their number."""
     if column.offsets is not UNSET:
-        _check_whole(column.values, -128, 255, where)
+        _check_whole(column.values, -128, 255, location)
         if column.offsets:
             refuse(
                 column.offsets[0] != 0
                 or column.offsets[-1] != len(column.values)
                 or column.offsets != sorted(column.offsets),
-                f"{where}: offsets do not fit the text",
+                f"{location}: offsets do not fit the text",
             )
         return max(0, len(column.offsets) - 1)
     if column.type in _REAL_TYPES:
         whole = [value for value in column.values if isinstance(value, int)]
-        _check_whole(whole, -(2**63), 2**63 - 1, where)
+        _check_whole(whole, -(2**63), 2**63 - 1, location)
     elif column.type in WHOLE_TYPES:
         limits = np.iinfo(WHOLE_TYPES[column.type])
-        _check_whole(column.values, int(limits.min), min(int(limits.max), 2**63 - 1), where)
+        _check_whole(column.values, int(limits.min), min(int(limits.max), 2**63 - 1), location)
     else:
-        raise ModelError(f"{where} have no known type")
+        raise ModelError(f"{location} have no known type")
     return len(column.values)
 
 
-def _check_whole(values: Sequence[int | float], low: int, high: int, where: str) -> None:
+def _check_whole(values: Sequence[int | float], low: int, high: int, location: str) -> None:
     are_whole = set(map(type, values)) <= {int} and all(low <= value <= high for value in values)
     refuse(
         not are_whole,
-        f"{where}: values has an entry that is not a whole number from {low} to {high}",
+        f"{location}: values has an entry that is not a whole number from {low} to {high}",
     )

@@ -77,7 +77,7 @@ def member(peers: Peers) -> Iterator[Member]:
         }
         arguments = peers.share(tracker_arguments)[0]
         context = collective.CommunicatorContext(**arguments, **worker_arguments)
-        with _contact(every=True):
+        with _contact(all_errors=True):
             context.__enter__()
         try:
             yield Member(peers)
@@ -87,20 +87,20 @@ def member(peers: Peers) -> Iterator[Member]:
             with contextlib.suppress(xgboost.core.XGBoostError):
                 context.__exit__()
             raise
-        with _contact(every=True):
+        with _contact(all_errors=True):
             context.__exit__()
         peers.share(None)  # the tracker is needed until all workers have disconnected
 
 
 @contextlib.contextmanager
-def _contact(*, every: bool = False) -> Iterator[None]:
-    """Convert XGBoost's connection errors, or all its errors if `every` is true, to
+def _contact(*, all_errors: bool = False) -> Iterator[None]:
+    """Convert XGBoost's connection errors, or all its errors if `all_errors` is true, to
     `LostContact`.
     """
     try:
         yield
     except xgboost.core.XGBoostError as error:
-        if every or is_of_connection(error):
+        if all_errors or is_of_connection(error):
             raise LostContact(last_line(error)) from error
         raise
 
