@@ -66,13 +66,14 @@ def with_click_gains(
     rankers.
     """
     log = log.up_to(propensities)
+    labelled = log.label(data, propensities, 0.0)
     if not moved_share(log) > 0.0:
         raise DataError(
             "no clicked document was shown at two positions: a comparison by clicks on lists that"
             " never vary is no better than chance. Log lists that vary a little, or compare on"
             " judgements"
         )
-    return log.label(data, propensities, 0.0)
+    return labelled
 
 
 def judging_propensities(

@@ -144,8 +144,9 @@ def copy_if_shared(converted: Any, original: Any) -> Any:
     if sparse.issparse(original):
         is_csr = original.format == "csr"
         shares_memory = is_csr and np.may_share_memory(converted.indices, original.indices)
-    else:
-        shares_memory = np.may_share_memory(converted, np.asarray(original))
+    else:  # converting a list again takes long, and it shares no memory
+        is_array = not isinstance(original, list | tuple)
+        shares_memory = is_array and np.may_share_memory(converted, np.asarray(original))
     return converted.copy() if shares_memory else converted
 
 

@@ -477,8 +477,9 @@ class RankingDataset:
             say_no_codes(self.features, self.feature_names, unnamed_categories, whose)
         # Translate the columns whose codes differ, in a copy; without one, the features are shared.
         features = self.features
-        for name, old_categories in self.categories.items():
-            values, new_categories = old_categories.values, categories.get(name)
+        for i, name in enumerate(self.feature_names):
+            values = self.categories.get(name, Categories()).values
+            new_categories = categories.get(name)
             if values is None or (new_categories is not None and new_categories.values == values):
                 continue
             if new_categories is None or new_categories.values is None:
@@ -491,7 +492,7 @@ class RankingDataset:
                 )
             if features is self.features:
                 features = features.copy()
-            column = features[:, self.feature_names.index(name)]
+            column = features[:, i]
             coding = Coding(name, new_categories)
             column[:] = coding.codes(np.nan_to_num(column, nan=-1).astype(np.int64), values)
             coding.warn(whose)

@@ -32,7 +32,6 @@ class Rows(ABC):
         is_sparse: whether slices are CSR matrices.
         external: whether engines that support it also keep their bins on disk.
         origin: `files.store.Origin` of the rows, used to cache derived data; None if unknown.
-
         watch: function that is called with the number of finished rows and of all rows while bins
             are built.
     """

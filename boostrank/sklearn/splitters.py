@@ -215,8 +215,10 @@ class QueryTimeSplit(_QuerySplitter):
 
 def _query_of_rows(X: Any, groups: ArrayLike | None, qid: ArrayLike | None) -> Int64Array:
     """Return the number of each row's query or group, int64[N], in order of appearance."""
-    table, column, _ = split_table(with_query_level(X), usual=qid is None)
-    qid = column if qid is None else qid
+    if qid is None:
+        table, qid, _ = split_table(with_query_level(X))
+    else:
+        table = split_table(X, usual=False)[0]
     check_in_step(X=X, groups=groups, qid=qid)
     numbers = [query_numbers(checked_ids(ids)) for ids in (groups, qid) if ids is not None]
     if not numbers:
