@@ -254,9 +254,9 @@ def unknown_column(name: str, expression: GainExpression, column_names: Collecti
     candidates = list(dict.fromkeys([LABEL, *column_names]))
     if expression.text == name:
         candidates += ["exponential", "linear"]
-    listed = did_you_mean(name, candidates, list_all=len(candidates) < 13)
+    hint = did_you_mean(name, candidates, list_all=len(candidates) < 13)
     return (
-        f"gain {expression.text!r}: there is no column {name!r}.{listed} Columns that are not"
+        f"gain {expression.text!r}: there is no column {name!r}.{hint} Columns that are not"
         " features (--drop) are only available while a table is read, with --gain or the argument"
         " gain of boostrank.read and from_frame"
     )
