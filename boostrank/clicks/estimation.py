@@ -92,11 +92,11 @@ def check_propensities(
     theta = moved.fit()
     given_theta = np.log(curve.examination[moved.connected])
     nats = moved.likelihood(theta) - moved.likelihood(given_theta)
-    others = theta.size - 1
-    alone, together = moved.covariances(theta, queries)
-    inflation = np.trace(np.linalg.pinv(alone) @ together) / others
+    n_free = theta.size - 1
+    independent, clustered = moved.covariances(theta, queries)
+    inflation = np.trace(np.linalg.pinv(independent) @ clustered) / n_free
     return CurveCheck(
-        nats, float(chdtrc(others, 2.0 * max(nats, 0.0) / max(inflation, 1.0))), others
+        nats, float(chdtrc(n_free, 2.0 * max(nats, 0.0) / max(inflation, 1.0))), n_free
     )
 
 
@@ -130,15 +130,17 @@ class _Moved:
             impressions = np.bincount(rows)
             clicked = np.bincount(rows, log.clicks[entries])
             # Drop documents that say nothing of positions: shown at one only, or never clicked.
-            kept = (impressions >= 2) & (clicked > 0)
-            left = entries[kept[rows]]
+            is_informative = (impressions >= 2) & (clicked > 0)
+            remaining = entries[is_informative[rows]]
             # Drop positions that no chain of documents ties to position 1.
-            at = log.positions[left] - 1
-            tied = _tied_to_first(log.rows[left], at, log.clicks[left], allowed.size)
-            left = left[tied[at]]
-            if left.size == entries.size:
+            position = log.positions[remaining] - 1
+            tied = _tied_to_first(
+                log.rows[remaining], position, log.clicks[remaining], allowed.size
+            )
+            remaining = remaining[tied[position]]
+            if remaining.size == entries.size:
                 break
-            entries = left
+            entries = remaining
         if not entries.size:
             raise DataError(
                 "no clicked document was shown both at position 1 and elsewhere, and no chain of"
@@ -207,10 +209,10 @@ class _Moved:
             ]
             length = 1.0
             while (
-                new := self.likelihood(theta + length * step)
+                new_value := self.likelihood(theta + length * step)
             ) < value and length > _SHORTEST_STEP:
                 length /= 2.0
-            theta, value = theta + length * step, max(new, value)
+            theta, value = theta + length * step, max(new_value, value)
             if np.abs(step).max() < _SHORTEST_STEP:
                 break
         return theta
@@ -231,14 +233,14 @@ class _Moved:
             sparse.csr_matrix((np.ones(number.size), (number, np.arange(number.size)))) @ scores
         )
         meat = (scores.T @ scores).toarray()[1:, 1:] * (count / max(count - 1, 1))
-        alone, together = np.zeros((2, self.connected.size, self.connected.size))
-        alone[1:, 1:] = bread
-        together[1:, 1:] = bread @ meat @ bread
-        return alone, together
+        independent, clustered = np.zeros((2, self.connected.size, self.connected.size))
+        independent[1:, 1:] = bread
+        clustered[1:, 1:] = bread @ meat @ bread
+        return independent, clustered
 
 
 def _tied_to_first(
-    document: Int64Array, at: Int64Array, clicks: Int64Array, positions: int
+    document: Int64Array, position: Int64Array, clicks: Int64Array, positions: int
 ) -> BoolArray:
     """Mark the positions that are connected to position 1 in both directions by clicked documents,
     bool[P].
@@ -247,8 +249,8 @@ def _tied_to_first(
     one direction are not enough, since a position without clicks has no finite logarithm.
     """
     shape = (int(document.max(initial=0)) + 1, positions)
-    impressions = sparse.csr_matrix((np.ones(at.size), (document, at)), shape=shape)
-    clicked = sparse.csr_matrix(((clicks > 0).astype(float), (document, at)), shape=shape)
+    impressions = sparse.csr_matrix((np.ones(position.size), (document, position)), shape=shape)
+    clicked = sparse.csr_matrix(((clicks > 0).astype(float), (document, position)), shape=shape)
     graph = clicked.T @ impressions
     graph.eliminate_zeros()
     component = connected_components(graph, connection="strong")[1]

@@ -66,13 +66,14 @@ def with_click_gains(
     rankers.
     """
     log = log.up_to(propensities)
+    labelled = log.label(data, propensities, 0.0)
     if not moved_share(log) > 0.0:
         raise DataError(
             "no clicked document was shown at two positions: a comparison by clicks on lists that"
             " never vary is no better than chance. Log lists that vary a little, or compare on"
             " judgements"
         )
-    return log.label(data, propensities, 0.0)
+    return labelled
 
 
 def judging_propensities(
@@ -134,10 +135,12 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
         columns.append((*values, data.queries.each_weight, ever_shown, _clicked_moved(log)))
     old, new, weights, ever_shown, moved = map(np.concatenate, zip(*columns, strict=True))
     difference = paired_difference(new, old, weights=weights, seed=seed)
-    counted = ~np.isnan(old)
-    means = np.average([old[counted], new[counted]], axis=1, weights=weights[counted])
-    before, after = means.tolist()
-    return ClickGate(k, before, after, difference, float(ever_shown.mean()), float(moved.mean()))
+    has_value = ~np.isnan(old)
+    means = np.average([old[has_value], new[has_value]], axis=1, weights=weights[has_value])
+    old_mean, new_mean = means.tolist()
+    return ClickGate(
+        k, old_mean, new_mean, difference, float(ever_shown.mean()), float(moved.mean())
+    )
 
 
 def held_out(count: int) -> list[tuple[Int64Array, Int64Array]]:

@@ -99,8 +99,8 @@ class Propensities:
 
     def __repr__(self) -> str:
         examinations = ", ".join(f"{value:.3g}" for value in self.examination[:10])
-        more = ", ..." if self.examination.size > 10 else ""
-        return f"Propensities({examinations}{more}; {self.method})"
+        ellipsis = ", ..." if self.examination.size > 10 else ""
+        return f"Propensities({examinations}{ellipsis}; {self.method})"
 
     @classmethod
     def power(cls, eta: float, positions: int = 100) -> Propensities:
@@ -299,21 +299,21 @@ class ClickLog:
         """
         if propensities is None:
             return self
-        has_propensity = np.flatnonzero(np.isfinite(propensities.examination))
-        kept = np.isin(self.positions - 1, has_propensity)
-        if kept.all():
+        valid_positions = np.flatnonzero(np.isfinite(propensities.examination))
+        has_propensity = np.isin(self.positions - 1, valid_positions)
+        if has_propensity.all():
             return self
-        lost = int(self.impressions[~kept].sum())
-        least = int(self.positions[~kept].min())
+        lost = int(self.impressions[~has_propensity].sum())
+        first_position = int(self.positions[~has_propensity].min())
         warn_user(
             f"{lost:,} of {self.impressions.sum():,} impressions are ignored: their positions (from"
-            f" {least}) have no propensity"
+            f" {first_position}) have no propensity"
         )
-        return self.where(kept)
+        return self.where(has_propensity)
 
-    def where(self, kept: BoolArray) -> ClickLog:
+    def where(self, mask: BoolArray) -> ClickLog:
         """Select entries by a mask, bool[m]."""
-        return replace(self, **{name: getattr(self, name)[kept] for name in _FIELDS})
+        return replace(self, **{name: getattr(self, name)[mask] for name in _FIELDS})
 
     def renumbered(self, rows: Int64Array | None) -> ClickLog:
         """Return the log with row i renumbered to rows[i], int64[N], or unchanged if `rows` is
@@ -356,11 +356,11 @@ class ClickLog:
                 f" {data.n_documents:,}"
             )
         gains: Any = self.total_clicks()
-        how: dict[str, Any] = {"propensities": None}
+        click_record: dict[str, Any] = {"propensities": None}
         if propensities is not None:
             gains = np.where(self.shown, self.gains(propensities, prior), 0.0)
-            how = {"propensities": propensities.to_dict(), "prior": prior}
-        options = {**data.provenance.options, "clicks": how}
+            click_record = {"propensities": propensities.to_dict(), "prior": prior}
+        options = {**data.provenance.options, "clicks": click_record}
         options.pop("gain", None)
         provenance = replace(data.provenance, options=options)
         return replace(data, labels=data.in_row_order(gains), provenance=provenance)
@@ -369,13 +369,15 @@ class ClickLog:
         self, data: RankingDataset, queries: ArrayLike
     ) -> tuple[RankingDataset, ClickLog]:
         """Return a selection of queries in the data, and the log of their documents."""
-        chosen = np.asarray(queries, np.int64)
-        rows = data.queries.take(chosen)[1]
+        query_numbers = np.asarray(queries, np.int64)
+        rows = data.queries.take(query_numbers)[1]
         number = np.full(self.n_documents, -1, np.int64)
         number[rows] = np.arange(rows.size)
         number = data.in_input_order(number)
         part = self.where(number[self.rows] >= 0)
-        return data.take(chosen), replace(part, rows=number[part.rows], n_documents=rows.size)
+        return data.take(query_numbers), replace(
+            part, rows=number[part.rows], n_documents=rows.size
+        )
 
     def _sum(self, values: ArrayLike) -> Float64Array:
         """Sum the values of entries by document, float64[N]."""

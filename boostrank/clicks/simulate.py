@@ -141,14 +141,18 @@ def simulate_clicks(
         at_once = max(1, _AT_ONCE // size)
         for first in range(0, impressions, at_once):
             lists = min(at_once, impressions - first)
-            moved = query_scores + spread * query_scores.std() * rng.gumbel(size=(lists, size))
-            order = np.argsort(-moved, axis=1, kind="stable")[:, :depth]
+            perturbed = query_scores + spread * query_scores.std() * rng.gumbel(size=(lists, size))
+            order = np.argsort(-perturbed, axis=1, kind="stable")[:, :depth]
             clicked = users.clicks(attraction[start:stop][order], rng)
             cell = order * depth + np.arange(depth)
             counts[0] += np.bincount(cell.ravel(), minlength=size * depth)
             counts[1] += np.bincount(cell[clicked], minlength=size * depth)
-        seen = np.flatnonzero(counts[0])
-        entries.append(np.stack([start + seen // depth, seen % depth + 1, *counts[:, seen]]))
+        shown_cells = np.flatnonzero(counts[0])
+        entries.append(
+            np.stack(
+                [start + shown_cells // depth, shown_cells % depth + 1, *counts[:, shown_cells]]
+            )
+        )
     rows, positions, shows, clicks = np.concatenate(entries, axis=1)
     return ClickLog(rows, positions, shows, clicks, queries.n_documents)
 

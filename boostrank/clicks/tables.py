@@ -174,13 +174,13 @@ def _keys_in(path: AnyPath, keys: Sequence[str]) -> tuple[str, ...]:
     """
     header = header_of(path)
     roles = {key: role for role in _ROLES for key in keys if recognised(role, [key])}
-    left = [role for role in _ROLES if role not in roles.values()]
+    free_roles = [role for role in _ROLES if role not in roles.values()]
     unknown = [key for key in keys if key not in roles]
-    roles |= dict(zip(unknown, left[-len(unknown) :], strict=False))
-    others = {
+    roles |= dict(zip(unknown, free_roles[-len(unknown) :], strict=False))
+    recognised_names = {
         key: recognised(roles[key], header) for key in keys if key not in header and key in roles
     }
-    return tuple(others.get(key) or key for key in keys)
+    return tuple(recognised_names.get(key) or key for key in keys)
 
 
 def _index_of(path: AnyPath, keys: Sequence[str]) -> Any:
@@ -189,11 +189,11 @@ def _index_of(path: AnyPath, keys: Sequence[str]) -> Any:
     """
     pa = arrow()
     pc = arrow(".compute")
-    parts = []
+    key_batches = []
     for file in matching(os.fspath(path)):
         own_keys = _keys_in(file, keys)
-        parts += [_join_keys(batch, own_keys) for batch in batches(file, texts=own_keys)]
-    index = pa.chunked_array(parts, pa.string()).combine_chunks()
+        key_batches += [_join_keys(batch, own_keys) for batch in batches(file, texts=own_keys)]
+    index = pa.chunked_array(key_batches, pa.string()).combine_chunks()
     counts = pc.value_counts(index)
     repeated = counts.filter(pc.greater(counts.field("counts"), 1))
     if len(repeated):

@@ -144,8 +144,9 @@ def copy_if_shared(converted: Any, original: Any) -> Any:
     if sparse.issparse(original):
         is_csr = original.format == "csr"
         shares_memory = is_csr and np.may_share_memory(converted.indices, original.indices)
-    else:
-        shares_memory = np.may_share_memory(converted, np.asarray(original))
+    else:  # converting a list again takes long, and it shares no memory
+        is_array = not isinstance(original, list | tuple)
+        shares_memory = is_array and np.may_share_memory(converted, np.asarray(original))
     return converted.copy() if shares_memory else converted
 
 
@@ -253,9 +254,9 @@ def unknown_column(name: str, expression: GainExpression, column_names: Collecti
     candidates = list(dict.fromkeys([LABEL, *column_names]))
     if expression.text == name:
         candidates += ["exponential", "linear"]
-    listed = did_you_mean(name, candidates, list_all=len(candidates) < 13)
+    hint = did_you_mean(name, candidates, list_all=len(candidates) < 13)
     return (
-        f"gain {expression.text!r}: there is no column {name!r}.{listed} Columns that are not"
+        f"gain {expression.text!r}: there is no column {name!r}.{hint} Columns that are not"
         " features (--drop) are only available while a table is read, with --gain or the argument"
         " gain of boostrank.read and from_frame"
     )

@@ -330,8 +330,8 @@ class RankingDataset:
             return data
         # Read the columns of the gain that are no features.
         gain_columns = {}
-        others = {*GainExpression(gain).columns} - {LABEL, *data.feature_names}
-        for name in sorted(others & {*frames.names_of(table)}):
+        additional_names = {*GainExpression(gain).columns} - {LABEL, *data.feature_names}
+        for name in sorted(additional_names & {*frames.names_of(table)}):
             try:
                 values = as_numbers(frames.values_of(table, name), "values")
             except DataError:
@@ -457,9 +457,9 @@ class RankingDataset:
         )
 
     def _columns(self, names: Sequence[str]) -> RankingDataset:
-        places = {name: i for i, name in enumerate(self.feature_names)}
+        column_numbers = {name: i for i, name in enumerate(self.feature_names)}
         categories = {name: self.categories[name] for name in names if name in self.categories}
-        order = [places[name] for name in names]
+        order = [column_numbers[name] for name in names]
         features = self.features.in_order(order) if self.on_disk else self.features[:, order]
         if isinstance(features, np.ndarray):
             features = np.ascontiguousarray(features)
@@ -477,8 +477,9 @@ class RankingDataset:
             say_no_codes(self.features, self.feature_names, unnamed_categories, whose)
         # Translate the columns whose codes differ, in a copy; without one, the features are shared.
         features = self.features
-        for name, old_categories in self.categories.items():
-            values, new_categories = old_categories.values, categories.get(name)
+        for i, name in enumerate(self.feature_names):
+            values = self.categories.get(name, Categories()).values
+            new_categories = categories.get(name)
             if values is None or (new_categories is not None and new_categories.values == values):
                 continue
             if new_categories is None or new_categories.values is None:
@@ -491,7 +492,7 @@ class RankingDataset:
                 )
             if features is self.features:
                 features = features.copy()
-            column = features[:, self.feature_names.index(name)]
+            column = features[:, i]
             coding = Coding(name, new_categories)
             column[:] = coding.codes(np.nan_to_num(column, nan=-1).astype(np.int64), values)
             coding.warn(whose)
@@ -525,13 +526,13 @@ class RankingDataset:
                 f" with {gain!r}"
             )
         # Evaluate a block of rows at a time, to bound the memory for dense features.
-        others = {LABEL: self.labels, **(columns or {})}
-        features = self._find_features(expression, others)
+        available_columns = {LABEL: self.labels, **(columns or {})}
+        features = self._find_features(expression, available_columns)
         dense_rows = DenseRows(self, np.array([*features.values()], np.int64))
         gains = np.empty(self.n_documents)
         for start in range(0, self.n_documents, _ROWS_AT_A_TIME):
             rows = slice(start, start + _ROWS_AT_A_TIME)
-            values = {name: column[rows] for name, column in others.items()}
+            values = {name: column[rows] for name, column in available_columns.items()}
             if features:
                 values |= zip(features, dense_rows[rows].T, strict=True)
             gains[rows] = expression.evaluate(values)
@@ -541,7 +542,7 @@ class RankingDataset:
             # Name the values in the row, and a remedy for missing and negative ones.
             row = start + invalid_row
             row_values = {name: float(values[name][invalid_row]) for name in expression.columns}
-            listed = ", ".join(f"{name}={value:g}" for name, value in row_values.items())
+            row_text = ", ".join(f"{name}={value:g}" for name, value in row_values.items())
             missing = [name for name, value in row_values.items() if np.isnan(value)]
             remedy = "gains must be finite and at least 0"
             if missing:
@@ -549,27 +550,29 @@ class RankingDataset:
             elif gains[row] < 0.0:
                 remedy += "; limit them with max(..., 0) or clip"
             raise self.queries.row_error(
-                row, f"gain {expression.text!r} is {gains[row]:g} ({listed}): {remedy}"
+                row, f"gain {expression.text!r} is {gains[row]:g} ({row_text}): {remedy}"
             )
         # Record the expression, from which other data get the same gain.
         options = {**self.provenance.options, "gain": expression.text}
         provenance = replace(self.provenance, options=options)
         return replace(self, labels=gains, provenance=provenance)
 
-    def _find_features(self, expression: GainExpression, others: Collection[str]) -> dict[str, int]:
+    def _find_features(
+        self, expression: GainExpression, other_names: Collection[str]
+    ) -> dict[str, int]:
         """Return the column number of each feature in an expression. `f12` also means feature
         number 12 in libsvm text."""
         columns = {}
         names = {name: i for i, name in enumerate(self.feature_names)}
         index_base = self.provenance.index_base
         for name in expression.columns:
-            if name in others:
+            if name in other_names:
                 continue
             column = names.get(name, -1)
             if column < 0 and index_base is not None and NUMBERED.fullmatch(name):
                 column = int(name[1:]) - index_base
             if not 0 <= column < self.n_features:
-                raise DataError(unknown_column(name, expression, [*names, *others]))
+                raise DataError(unknown_column(name, expression, [*names, *other_names]))
             if self.feature_names[column] in self.categories:
                 raise DataError(
                     f"gain {expression.text!r}: {name!r} is categorical, so its codes are not"
@@ -597,14 +600,14 @@ class RankingDataset:
         """
         queries = self.queries
         other_queries = other.queries
-        for what, is_different in {
+        for aspect, is_different in {
             "features": self.feature_names != other.feature_names,
             "categories (use one.like(other))": self.categories != other.categories,
             f"gains ({self.gain!r}, {other.gain!r})": self.gain != other.gain,
             "cut-offs by query in one of them": (queries.k is None) != (other_queries.k is None),
         }.items():
             if is_different:
-                raise DataError(f"data sets with different {what} cannot be joined")
+                raise DataError(f"data sets with different {aspect} cannot be joined")
         if self.on_disk or other.on_disk:
             raise DataError("rows on disk cannot be joined; read them into memory (--route memory)")
         names = np.concatenate([queries.qid.astype(object), other_queries.qid.astype(object)])
@@ -712,8 +715,8 @@ class RankingDataset:
         """
         if not sparse.issparse(self.features):
             return None
-        used = np.flatnonzero(np.bincount(self.features.indices, minlength=self.n_features))
-        return used if 0 < 2 * used.size <= self.n_features else None
+        occurring = np.flatnonzero(np.bincount(self.features.indices, minlength=self.n_features))
+        return occurring if 0 < 2 * occurring.size <= self.n_features else None
 
     @property
     def hashes(self) -> dict[str, Any]:

@@ -73,6 +73,6 @@ def unnamed(missing: Sequence[str]) -> str:
     return " (it was trained on an array: train it on named columns, or score an array)"
 
 
-def quoted(names: Sequence[str], most: int = 5) -> str:
+def quoted(names: Sequence[str], max_names: int = 5) -> str:
     """Return the first few names, quoted and joined."""
-    return list_names(list(map(repr, names)), most)
+    return list_names(list(map(repr, names)), max_names)

@@ -233,8 +233,8 @@ def read_table(
     """
     # Choose the columns, and how each is coded.
     frame_names = names_of(frame)
-    places = {name: i for i, name in enumerate(frame_names)}
-    missing_names = [name for name in names if name not in places]
+    column_numbers = {name: i for i, name in enumerate(frame_names)}
+    missing_names = [name for name in names if name not in column_numbers]
     if missing_names:
         hint = did_you_mean(missing_names[0], frame_names, list_all=False)
         raise DataError(
@@ -242,7 +242,7 @@ def read_table(
             f" ({len(missing_names)} of {len(names)} are missing).{hint}"
         )
     if frame_names != names:
-        frame = frame[:, [places[name] for name in names]]
+        frame = frame[:, [column_numbers[name] for name in names]]
     dtypes = list(frame.schema.values())
     rounded_columns = dict[str, None]()
     codings = [_coding_of(frame, name, categorical, trained_categories) for name in names]
@@ -391,9 +391,9 @@ def _encode(series: Any, dtype: Any) -> tuple[Int64Array, list[Any]]:
                     f"column {series.name!r} contains values of type {type(value).__name__}, which "
                     "cannot be categories; convert them to text, or drop the column"
                 )
-    places = {value: i for i, value in enumerate(declared)}
-    positions = [places.setdefault(value, len(places)) for value in values]
-    return np.array(positions, np.int64), list(places)
+    code_of_value = {value: i for i, value in enumerate(declared)}
+    positions = [code_of_value.setdefault(value, len(code_of_value)) for value in values]
+    return np.array(positions, np.int64), list(code_of_value)
 
 
 def _column(frame: Any, name: str) -> Any:

@@ -49,23 +49,23 @@ def usual_column(
 
 def say_role_columns(features: Sequence[str]) -> None:
     """Warn about features whose names are usual for query ids, labels or documents."""
-    usual = {
+    names_by_content = {
         "query ids": [*chain(*DEFAULTS["qid"])],
         "the labels": DEFAULTS["label"][0],
         "names of documents": DEFAULTS["id"][0],
     }
     for name in features:
-        for content, names in usual.items():
+        for content, names in names_by_content.items():
             if is_among(name, names):
                 warn_user(
                     f"{name!r} is used as a feature; drop the column if it contains {content}"
                 )
 
 
-def is_among(name: str, usual: Iterable[str]) -> bool:
+def is_among(name: str, usual_names: Iterable[str]) -> bool:
     """Return whether a column has one of the usual names in any spelling: `Query ID` and `queryId`
     are `query_id`."""
-    return plain_name(name) in map(plain_name, usual)
+    return plain_name(name) in map(plain_name, usual_names)
 
 
 def plain_name(name: str) -> str:

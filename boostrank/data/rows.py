@@ -32,7 +32,6 @@ class Rows(ABC):
         is_sparse: whether slices are CSR matrices.
         external: whether engines that support it also keep their bins on disk.
         origin: `files.store.Origin` of the rows, used to cache derived data; None if unknown.
-
         watch: function that is called with the number of finished rows and of all rows while bins
             are built.
     """
@@ -367,12 +366,12 @@ def fingerprint_of(sets: Sequence[str]) -> str:
 def missing_in(features: Any) -> Int64Array:
     """Return the number of missing values in each column, int64[d]."""
     n_missing = np.zeros(features.shape[1], np.int64)
-    for begin in range(0, features.shape[0], 1 << 16):
-        piece = features[begin : begin + (1 << 16)]
-        if sparse.issparse(piece):
-            n_missing += np.bincount(piece.indices[np.isnan(piece.data)], minlength=n_missing.size)
+    for first_row in range(0, features.shape[0], 1 << 16):
+        block = features[first_row : first_row + (1 << 16)]
+        if sparse.issparse(block):
+            n_missing += np.bincount(block.indices[np.isnan(block.data)], minlength=n_missing.size)
         else:
-            n_missing += np.count_nonzero(np.isnan(piece), axis=0)
+            n_missing += np.count_nonzero(np.isnan(block), axis=0)
     return n_missing
 
 

@@ -262,12 +262,12 @@ def _derive(informative: dict[str, Float64Array], world: _World) -> dict[str, Fl
     bm25_sum = columns["bm25_body"] + columns["bm25_title"] + columns["bm25_anchor"]
     inlinks = columns["inlinks"]
     title_coverage = columns["coverage_title"]
-    best = np.maximum(columns["coverage_body"], columns["coverage_anchor"])
+    best_coverage = np.maximum(columns["coverage_body"], columns["coverage_anchor"])
     return {
         "bm25_sum": bm25_sum,
         "bm25_mean": bm25_sum / 3.0,
         "bm25_body_copy": columns["bm25_body"] * np.exp(world.blur("bm25_body_copy", 0.1)),
-        "coverage_best": np.maximum(best, title_coverage),
+        "coverage_best": np.maximum(best_coverage, title_coverage),
         "covered_terms_title": np.rint(title_coverage * world.terms),
         "log_inlinks": np.log1p(inlinks),
         "inlinks_copy": np.rint(inlinks * np.exp(world.blur("inlinks_copy", 0.2))),

@@ -240,23 +240,23 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: as in `boostrank.train`. It is a ValueError.
         """
-        more = _fit_arguments(options)
-        names = more.pop("feature_name", "auto")
-        how = {
-            "categorical_feature": more.pop("categorical_feature", "auto"),
+        train_options = _fit_arguments(options)
+        names = train_options.pop("feature_name", "auto")
+        conversion = {
+            "categorical_feature": train_options.pop("categorical_feature", "auto"),
             "feature_names": None if isinstance(names, str) else list(names),
         }
         of_fit = {"qid": qid, "group": group, "sample_weight": sample_weight}
-        data = self._dataset("fit", X, y, **of_fit, **how)
-        of_sets = {name: more.pop(f"eval_{name}", None) for name in of_fit}
-        sets = more.pop("eval_set", None)
-        sets = self._evaluation_sets(sets, of_sets, X, y, data, of_fit, how)
+        data = self._dataset("fit", X, y, **of_fit, **conversion)
+        of_sets = {name: train_options.pop(f"eval_{name}", None) for name in of_fit}
+        sets = train_options.pop("eval_set", None)
+        sets = self._evaluation_sets(sets, of_sets, X, y, data, of_fit, conversion)
         # Arguments replace parameters, and functions are marked by their arguments.
         params = self._train_params()
-        if "eval_metric" in more:
+        if "eval_metric" in train_options:
             params = {name: params[name] for name in params if name not in METRIC_NAMES}
         replacing = ("eval_at", "early_stopping_rounds", "eval_metric")
-        params |= {name: more.pop(name) for name in replacing if name in more}
+        params |= {name: train_options.pop(name) for name in replacing if name in train_options}
         for name in params.keys() & METRIC_NAMES:
             metrics = [
                 Metric.of(each) if measures_a_query(each) else each
@@ -264,13 +264,15 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             ]
             if functions := [of_labels(metric) for metric in metrics if callable(metric)]:
                 params[name] = [metric for metric in metrics if not callable(metric)] or None
-                more["feval"] = functions + as_list(more.get("feval"))
+                train_options["feval"] = functions + as_list(train_options.get("feval"))
         if "objective" in params:
             params["objective"] = of_labels(params["objective"])
-        more["callbacks"] = as_list(params.pop("callbacks", None)) + as_list(more.get("callbacks"))
-        more["valid_names"] = more.pop("eval_names", None)
-        more |= {name: getattr(self, name) for name in _OF_TRAIN}
-        self.model_: RankingModel = train(params, data, valid_sets=sets, **more)
+        train_options["callbacks"] = as_list(params.pop("callbacks", None)) + as_list(
+            train_options.get("callbacks")
+        )
+        train_options["valid_names"] = train_options.pop("eval_names", None)
+        train_options |= {name: getattr(self, name) for name in _OF_TRAIN}
+        self.model_: RankingModel = train(params, data, valid_sets=sets, **train_options)
         self._metric = self._headline(params.get("eval_at"))
         return self
 
@@ -480,8 +482,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 remedy = "its entries: BoostRanker(**params)"
                 if name != "params":
                     remedy = f"fit(X, y, {name}=...)"
-                words = f"{name!r} is no parameter of {type(self).__name__}"
-                raise ParameterError(f"{words}; pass {remedy}")
+                message = f"{name!r} is no parameter of {type(self).__name__}"
+                raise ParameterError(f"{message}; pass {remedy}")
             draw = getattr(value, "integers", getattr(value, "randint", None))
             if draw is not None:  # a random generator
                 value = draw(np.iinfo(np.int32).max)
@@ -491,11 +493,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             params["bagging_freq"] = 1
         return params
 
-    def _rows(self, what: str, X: Any, qid: Any, group: Any) -> tuple[Any, Any, Any]:
-        """Return the model's features, query ids and query sizes, for the method `what`."""
-        if what not in ("fit", "eval_set"):
+    def _rows(self, method: str, X: Any, qid: Any, group: Any) -> tuple[Any, Any, Any]:
+        """Return the model's features, query ids and query sizes, for a method."""
+        if method not in ("fit", "eval_set"):
             check_is_fitted(self, "model_")
-        reset, explicit = what == "fit", qid is not None or group is not None
+        reset, explicit = method == "fit", qid is not None or group is not None
         features = () if reset else getattr(self, "feature_names_in_", ())
         # An index has the query ids only where no argument has them.
         X = X if explicit else with_query_level(X)
@@ -512,18 +514,22 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         if reset:
             self._has_names, self._knows_queries = is_table, qid is not None or group is not None
         if not (is_table and self._has_names):
-            fewest = {"fit": 2, "eval_set": 0}.get(what, 1)  # training names an empty set
-            how = {"accept_sparse": True, "ensure_all_finite": False, "ensure_min_samples": fewest}
-            X = validate_data(self, X, reset=reset, **how)
+            fewest = {"fit": 2, "eval_set": 0}.get(method, 1)  # training names an empty set
+            checks = {
+                "accept_sparse": True,
+                "ensure_all_finite": False,
+                "ensure_min_samples": fewest,
+            }
+            X = validate_data(self, X, reset=reset, **checks)
         elif reset:
             validate_data(self, X, skip_check_array=True)
-        if what != "predict":
-            group = self._one_query(X, what, qid, group)
+        if method != "predict":
+            group = self._one_query(X, method, qid, group)
         return X, qid, group
 
     def _dataset(
         self,
-        what: str,
+        method: str,
         X: Any,
         y: Any,
         *,
@@ -531,39 +537,39 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         group: Any,
         sample_weight: Any,
         feature_names: Any,
-        **more: Any,
+        **options: Any,
     ) -> RankingDataset:
         if y is None:
             raise DataError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
-        rows, qid, group = self._rows(what, X, qid, group)
+        rows, qid, group = self._rows(method, X, qid, group)
         if hasattr(rows, "columns"):
             columns = [str(name) for name in getattr(rows, "column_names", rows.columns)]
-            if what == "fit" and feature_names not in (None, columns):
+            if method == "fit" and feature_names not in (None, columns):
                 raise ParameterError(
                     "feature_name differs from the column names of X; rename the columns instead"
                 )
             feature_names = None
-        more |= {"weight": sample_weight, "feature_names": feature_names, "sort": self.sort}
-        return RankingDataset.from_arrays(rows, y, qid=qid, group=group, copy=False, **more)
+        options |= {"weight": sample_weight, "feature_names": feature_names, "sort": self.sort}
+        return RankingDataset.from_arrays(rows, y, qid=qid, group=group, copy=False, **options)
 
-    def _one_query(self, rows: Any, what: str, qid: Any, group: Any) -> Any:
+    def _one_query(self, rows: Any, method: str, qid: Any, group: Any) -> Any:
         """Return the query sizes, or a single query's size if neither this call nor `fit` specifies
         queries.
         """
         if qid is not None or group is not None:
             return group
         calls = {"eval_set": "fit(..., eval_qid=[ids])", "rank": "rank(X, qid=...)"}
-        call = calls.get(what, f"{what}(X, y, qid=...)")
+        call = calls.get(method, f"{method}(X, y, qid=...)")
         line = f"{call}, or a column {QID!r} of a frame"
         if self._knows_queries:
             raise DataError(
-                f"{what} needs queries, because fit had them: {line}; in scikit-learn's searches"
+                f"{method} needs queries, because fit had them: {line}; in scikit-learn's searches"
                 " and cross-validation, use the column or"
                 " sklearn.set_config(enable_metadata_routing=True)"
             )
-        if what == "fit":
+        if method == "fit":
             if rows.shape[0] > _MOST_OF_ONE_QUERY:
                 raise DataError(
                     f"no queries were given, and {rows.shape[0]:,} rows are too many for one: pass"
@@ -580,7 +586,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         y: Any,
         data: RankingDataset,
         of_fit: ParamValues,
-        how: ParamValues,
+        conversion: ParamValues,
     ) -> list[RankingDataset] | None:
         if sets is None:
             if any(values is not None for values in of_sets.values()):
@@ -597,7 +603,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                     f"eval_{name} has {len(values)} entries for {len(sets)} validation sets; pass a"
                     " list with an array for each set"
                 )
-        how = {**how, "feature_names": data.feature_names}
+        conversion = {**conversion, "feature_names": data.feature_names}
         # The training set is reused where its rows are repeated with the same queries and weights.
         datasets = []
         for i, (features, labels) in enumerate(sets):
@@ -606,7 +612,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             repeats, weighted = features is X and labels is y, of_set["sample_weight"] is not None
             if repeats and of_set["qid"] is of_set["group"]:  # no queries
                 of_set |= {"qid": of_fit["qid"], "group": of_fit["group"]}
-            candidate = self._dataset("eval_set", features, labels, **of_set, **how)
+            candidate = self._dataset("eval_set", features, labels, **of_set, **conversion)
             compared = ("sizes", "each_weight", "document_weights") if weighted else ("sizes",)
             if repeats and all(
                 np.array_equal(getattr(candidate.queries, name), getattr(data.queries, name))
@@ -633,10 +639,10 @@ def _list_of_one(values: Any) -> Any:
 
 def _fit_arguments(options: ParamValues) -> dict[str, Any]:
     """Return the arguments of `fit` under boostrank's names."""
-    left = dict(options)
-    if period := left.pop("verbose", None):
-        left["callbacks"] = [*as_list(left.get("callbacks")), LogRounds(period)]
-    X, y = left.pop("eval_X", None), left.pop("eval_y", None)
+    arguments = dict(options)
+    if period := arguments.pop("verbose", None):
+        arguments["callbacks"] = [*as_list(arguments.get("callbacks")), LogRounds(period)]
+    X, y = arguments.pop("eval_X", None), arguments.pop("eval_y", None)
     if (X is None) != (y is None):
         raise ParameterError("eval_X and eval_y must be given together")
     if X is not None:
@@ -648,8 +654,8 @@ def _fit_arguments(options: ParamValues) -> dict[str, Any]:
         if several and (not isinstance(y, list | tuple) or len(X) != len(y)):
             raise ParameterError(f"eval_X has {len(X)} sets: eval_y must list the labels of each")
         sets = list(zip(X, y, strict=True)) if several else (X, y)
-        left = put(left, "eval_set", sets, "eval_X")
-    for name in left.keys() & _REFUSED_OF_FIT.keys():
-        if left.pop(name) is not None:
+        arguments = put(arguments, "eval_set", sets, "eval_X")
+    for name in arguments.keys() & _REFUSED_OF_FIT.keys():
+        if arguments.pop(name) is not None:
             raise ParameterError(f"fit has no argument {name!r}: {_REFUSED_OF_FIT[name]}")
-    return rename(left, _FIT, _RENAMED, "fit")
+    return rename(arguments, _FIT, _RENAMED, "fit")

@@ -45,9 +45,9 @@ def split_table(
     names, qid = names_of(table), None
     if usual:
         # ColumnTransformer adds the name of a step: `remainder__qid`. Names without one win.
-        others = [name for name in names if name not in features]
-        others.sort(key=lambda name: "__" not in name)
-        plain = {name.rpartition("__")[2]: name for name in others}
+        candidates = [name for name in names if name not in features]
+        candidates.sort(key=lambda name: "__" not in name)
+        plain = {name.rpartition("__")[2]: name for name in candidates}
         qid = plain.get(usual_column("qid", [*plain]) or "")
     elif QID in names:
         qid = QID
@@ -56,12 +56,12 @@ def split_table(
     if qid is None:
         return table.to_native(), None, ""
     if warns and qid != QID:
-        words = (
+        message = (
             f"the column {qid!r} contains the query ids; name it {QID!r} to silence this warning"
         )
-        warn_user(words, DataWarning)
-    kept = [i for i, name in enumerate(names) if name != qid]
-    return table[:, kept].to_native(), ids_of(table, qid), qid
+        warn_user(message, DataWarning)
+    feature_columns = [i for i, name in enumerate(names) if name != qid]
+    return table[:, feature_columns].to_native(), ids_of(table, qid), qid
 
 
 class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
@@ -215,8 +215,10 @@ class QueryTimeSplit(_QuerySplitter):
 
 def _query_of_rows(X: Any, groups: ArrayLike | None, qid: ArrayLike | None) -> Int64Array:
     """Return the number of each row's query or group, int64[N], in order of appearance."""
-    table, column, _ = split_table(with_query_level(X), usual=qid is None)
-    qid = column if qid is None else qid
+    if qid is None:
+        table, qid, _ = split_table(with_query_level(X))
+    else:
+        table = split_table(X, usual=False)[0]
     check_in_step(X=X, groups=groups, qid=qid)
     numbers = [query_numbers(checked_ids(ids)) for ids in (groups, qid) if ids is not None]
     if not numbers:

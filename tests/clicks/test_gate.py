@@ -74,6 +74,13 @@ def test_moves_among_positions_without_a_propensity_do_not_count() -> None:
         with_click_gains(data, log, CURVE)
 
 
+def test_a_log_of_other_documents_is_refused_before_its_movement() -> None:
+    data = RankingDataset.from_arrays(np.zeros((2, 1)), np.zeros(2), group=[2])
+    log = ClickLog([0, 1], [1, 1], [5, 5], [1, 1], 3)
+    with pytest.raises(DataError, match="3 documents, but the data have 2"):
+        with_click_gains(data, log, CURVE)
+
+
 @pytest.mark.parametrize(("queries", "turns"), [(7, 5), (999, 5), (1000, 1)])
 def test_few_queries_are_held_out_in_turn(queries: int, turns: int) -> None:
     data = RankingDataset.from_arrays(

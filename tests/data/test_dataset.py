@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -174,3 +175,11 @@ def test_fault_040_constant_and_missing_columns_are_named(layout: Any) -> None:
     columns = np.array([[1, 5, np.nan, 0], [2, 5, np.nan, 0], [3, 5, np.nan, 0]], dtype=np.float64)
     data = RankingDataset.from_arrays(layout(columns), [0, 1, 2], group=[3])
     assert data.constant_features() == ("f2", "f3", "f4")
+
+
+def test_categories_of_columns_that_are_absent_do_not_stop_a_recoding() -> None:
+    table = pd.DataFrame({"label": [1, 0], "qid": [1, 1], "colour": ["red", "blue"]})
+    data = RankingDataset.from_frame(table, categorical_feature=["colour"])
+    other = RankingDataset.from_frame(table[::-1], categorical_feature=["colour"])
+    other = replace(other, categories={**other.categories, "size": other.categories["colour"]})
+    assert other.like(data).features.tolist() == [[1.0], [0.0]]

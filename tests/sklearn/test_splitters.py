@@ -142,3 +142,10 @@ def test_queries_of_the_test_sets_own_time_are_not_trained_on() -> None:
         np.testing.assert_array_equal(train, np.arange(earlier))
     with pytest.raises(ParameterError, match=r"^QueryTimeSplit: .*earlier"):
         list(QueryTimeSplit(2, time=np.zeros(60), test_size=15).split(X, groups=qid))
+
+
+def test_query_ids_that_are_passed_win_over_an_index_with_several() -> None:
+    index = pd.MultiIndex.from_arrays([[1, 1, 2, 2]] * 2, names=["qid", "query_id"])
+    X = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0]}, index=index)
+    splits = QueryKFold(2).split(X, qid=[5, 5, 6, 6])
+    assert [test.tolist() for _, test in splits] == [[0, 1], [2, 3]]
