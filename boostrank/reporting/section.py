@@ -63,7 +63,7 @@ class Context:
             whole queries. 0 means all documents. None limits the work to about half a minute on two
             cores.
         matters: mapping from a metric to the difference that exceeds training noise. The page shows
-            smaller differences in grey.
+            smaller differences in grey, and smaller losses are negligible.
         clicks: click log for the data, with rows in input order. It adds a section to the report.
         propensities: examination propensities by position. By default, they are estimated from the
             log, or taken from the model's training.

@@ -272,10 +272,13 @@ def measure_importance(
     context: Context,
     repeats: int | None = None,
     shap_documents: int | None = None,
-    negligible: float = NEGLIGIBLE,
+    negligible: float | None = None,
 ) -> Importance:
-    """Measure the importance of each feature, as `importance` does."""
+    """Measure the importance of each feature, as `importance` does, with the context's negligible
+    loss by default.
+    """
     model, data, seed = context.model, context.data, context.seed
+    negligible = context.negligible if negligible is None else negligible
     n_features, trees = data.n_features, context.trees
     affordable = _WALKS // max(1, trees.count)
     if trees.forest is not None:
