@@ -173,8 +173,8 @@ def test_what_exceeds_training_noise_is_what_a_loss_must_exceed(
     ]
     assert small.learning.negligible == small.importance.negligible == 0.02
     assert large.learning.negligible == large.importance.negligible == 0.9
-    assert "useful" in small.importance.verdicts
-    assert "useful" not in large.importance.verdicts
+    assert "unclear" in small.importance.verdicts
+    assert "unclear" not in large.importance.verdicts
 
 
 def test_unknown_sections_and_no_metrics_are_refused(

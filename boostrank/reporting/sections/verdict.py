@@ -149,15 +149,15 @@ def verdict(context: Context) -> Verdict:
     measured = _measure_rankings(context, feature)
     standing, *baselines = _rank(measured, data, context.seed)
     # Say what the comparison lacks.
-    notes, counted = [], standing.standings[metric].queries
+    notes, n_counted = [], standing.standings[metric].queries
     if feature is None:
         notes.append(
             "There is no single-feature baseline: too few queries are included to choose a feature"
             " on half."
         )
-    if counted < len(data.queries) and rules.empty_for(metric.partition("@")[0]) == "exclude":
+    if n_counted < len(data.queries) and rules.empty_for(metric.partition("@")[0]) == "exclude":
         notes.append(
-            f"{len(data.queries) - counted:,} of {len(data.queries):,} queries are excluded from"
+            f"{len(data.queries) - n_counted:,} of {len(data.queries):,} queries are excluded from"
             f" {metric}."
         )
     # Test the lead over the first baseline other than the model's own start.
