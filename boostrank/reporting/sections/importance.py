@@ -278,7 +278,8 @@ def measure_importance(
     loss by default.
     """
     model, data, seed = context.model, context.data, context.seed
-    negligible = context.negligible if negligible is None else negligible
+    if negligible is None:
+        negligible = context.negligible
     n_features, trees = data.n_features, context.trees
     affordable = _WALKS // max(1, trees.count)
     if trees.forest is not None:
