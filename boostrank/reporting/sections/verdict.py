@@ -293,7 +293,8 @@ def single_feature(context: Context) -> SingleFeature | None:
         values = DenseRows(data, np.array([column]))[: data.n_documents][:, 0]
         is_ranked = np.isin(query_of_row, other_half)
         scores[is_ranked] = _as_scores(values[is_ranked], sign)
-        directions.append((data.feature_names[column], "higher" if sign > 0 else "lower"))
+        side = {1.0: "higher", -1.0: "lower"}[sign]
+        directions.append((data.feature_names[column], side))
     if directions[0] == directions[1]:
         return SingleFeature("{}, {} is better".format(*directions[0]), scores)
     return SingleFeature(" or ".join(f"{name} ({side})" for name, side in directions), scores)
