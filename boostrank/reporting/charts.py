@@ -115,7 +115,7 @@ def vega_script() -> str:
 
 def theme(*, dark: bool = False) -> dict[str, Any]:
     """Return the shared Vega-Lite `config`."""
-    colours = COLOURS | {name: both[dark] for name, both in _THEMES.items()}
+    colours = COLOURS | {name: light_and_dark[dark] for name, light_and_dark in _THEMES.items()}
     text = Template(read_template("theme.json")).substitute(colours)
     return {**json.loads(text), "range": {"category": CATEGORY}}
 

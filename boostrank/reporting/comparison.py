@@ -124,34 +124,37 @@ class Condition:
         Args:
             functions: names of further metrics, which are functions.
         """
-        match, where = _CONDITION.fullmatch(text), f"condition {text!r}"
+        match, prefix = _CONDITION.fullmatch(text), f"condition {text!r}"
         if match is None:
             raise ParameterError(
-                f"{where}: the form must be {GRAMMAR}, such as 'ndcg@10 < -0.002 at p<0.05'"
+                f"{prefix}: the form must be {GRAMMAR}, such as 'ndcg@10 < -0.002 at p<0.05'"
             )
         # Check the metric, then the p-value.
-        end, of_end, whole, operator, bound, p, anywhere = match.groups()
-        name, alpha = of_end or whole, None if p is None else float(p)
+        end, of_end, of_mean, operator, bound, p, anywhere = match.groups()
+        name, alpha = of_end or of_mean, None if p is None else float(p)
         names = [name] if name in functions else []
         try:
             names = names or list(Metric.parse(name).names)
         except ParameterError as error:
-            raise ParameterError(f"{where}: {error}") from None
+            raise ParameterError(f"{prefix}: {error}") from None
         if len(names) != 1:
-            raise ParameterError(f"{where}: it must name one metric with one cut-off")
+            raise ParameterError(f"{prefix}: it must name one metric with one cut-off")
         if alpha is not None and not 0.0 < alpha < 1.0:
-            raise ParameterError(f"{where}: the p-value must be between 0 and 1, but got {alpha:g}")
+            raise ParameterError(
+                f"{prefix}: the p-value must be between 0 and 1, but got {alpha:g}"
+            )
         if end and alpha is not None:
             raise ParameterError(
-                f"{where}: an end of the interval takes no p; the form is {GRAMMAR}"
+                f"{prefix}: an end of the interval takes no p; the form is {GRAMMAR}"
             )
         is_anywhere = anywhere is not None
         return cls(names[0], operator, float(bound), alpha, is_anywhere, (end or "").lower())
 
     def __str__(self) -> str:
-        at = "" if self.alpha is None else f" at p<{self.alpha:g}"
-        what = f"{self.end}({self.metric})" if self.end else self.metric
-        return f"{what} {self.operator} {self.bound:g}{at}{' in any' if self.anywhere else ''}"
+        significance = "" if self.alpha is None else f" at p<{self.alpha:g}"
+        quantity = f"{self.end}({self.metric})" if self.end else self.metric
+        scope = " in any" if self.anywhere else ""
+        return f"{quantity} {self.operator} {self.bound:g}{significance}{scope}"
 
     def holds(self, value: float, p: float) -> bool:
         """Return whether a difference, or an end of its interval, and its p-value meet the
@@ -241,26 +244,26 @@ class Comparison(Result):
     def luck_words(self, metric: str) -> str:
         """Say what the interval of a metric is over, and how far the models of a ranker differ."""
         difference = self.metrics[metric]
-        parts = [
+        ranges = [
             f"{len(values)} {side} models give {interval(min(values), max(values))}"
             for side, values in self.models[metric].items()
             if len(values) > 1
         ]
-        if parts:
-            words = (
+        if ranges:
+            scope = (
                 "intervals and p include how much trainings differ, with a standard error of"
                 f" {difference.luck:.4f}"
             )
             if math.isnan(difference.luck):
-                words = "one query has no interval"
-            return f"{metric}: {' and '.join(parts)}; {words}"
-        words = (
+                scope = "one query has no interval"
+            return f"{metric}: {' and '.join(ranges)}; {scope}"
+        scope = (
             "intervals are over queries only; to include how much trainings differ, give several"
             " with other seeds"
         )
         if not math.isnan(difference.matters):
-            words += f"; {metric} of two trainings may differ by {difference.matters:.4f} by chance"
-        return words
+            scope += f"; {metric} of two trainings may differ by {difference.matters:.4f} by chance"
+        return scope
 
     HIDDEN = (
         "qids",
@@ -297,10 +300,7 @@ class Comparison(Result):
 
     def regression_table(self) -> Table:
         """Return the queries with the largest losses."""
-        loss, segments = (
-            Column("difference", format="+.4f", look="worse"),
-            map(Column, self.of_segment),
-        )
+        loss = Column("difference", format="+.4f", look="worse")
         rows = [
             {
                 "qid": row.qid,
@@ -311,32 +311,32 @@ class Comparison(Result):
             }
             for row in self.regressions
         ]
-        columns = ("qid - query", "old .4f", "new .4f", loss)
-        return table_of_rows("worst", rows, (*columns, *segments))
+        columns = ("qid - query", "old .4f", "new .4f", loss, *map(Column, self.of_segment))
+        return table_of_rows("worst", rows, columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data, without the values per query."""
-        more = {
+        totals = {
             "queries": len(self.qids),
             "failed": self.failed,
             "conditions": [
                 vars(outcome) | {"condition": str(outcome.condition)} for outcome in self.outcomes
             ],
         }
-        result = super().to_dict() | dict(plain(more))
+        content = super().to_dict() | dict(plain(totals))
         if not self.judges:
-            del result["judges"]
-        return result
+            del content["judges"]
+        return content
 
     @property
     def _title(self) -> str:
-        words = [
+        outcomes = [
             f"{outcome.condition} {'holds' if outcome.holds else 'does not hold'}"
             for outcome in self.outcomes
         ]
         opening = self.opening
         names = f"{opening.new} {opening.verdict} {opening.old}"
-        return "; ".join([f"{names}, {len(self.qids):,} queries", *words])
+        return "; ".join([f"{names}, {len(self.qids):,} queries", *outcomes])
 
     def to_html(self, data: str = "") -> str:
         """Return a self-contained HTML page that names the data. This needs the extra `report`."""
@@ -493,7 +493,7 @@ def compare(
     # Compare all queries, and the queries of each segment.
     measured, in_segments = _measure_differences(context, everything, values)
     judges = [] if judged is None else _by_judges(judged, values, by_machine, measured)
-    both = {row.metric: _by_both(measured[row.metric], row) for row in judges[2::3]}
+    by_both = {row.metric: _by_both(measured[row.metric], row) for row in judges[2::3]}
     # Find what changed in the lists, by the first model of each ranker.
     first, second = [trainings[0] for trainings in rankers]
     ranks = ranks_of(first, data.queries), ranks_of(second, data.queries)
@@ -509,7 +509,9 @@ def compare(
         segments=tuple(in_segments),
         churn=churn(*ranks, data.queries, top),
         regressions=lost,
-        outcomes=tuple(_test_condition(each, measured | both, in_segments) for each in conditions),
+        outcomes=tuple(
+            _test_condition(each, measured | by_both, in_segments) for each in conditions
+        ),
         conventions=context.rules,
         qids=data.queries.qid,
         per_query=per_query,
@@ -584,15 +586,17 @@ def _values(
     def measure(training: Ranker) -> dict[str, Float64Array]:
         if not training.is_run:
             return bound.per_query(training.scores)
-        listed, scores = bind_run(
+        bound_run, scores = bind_run(
             metrics, context.data, training.scores, context.rules, context.threads
         )
-        return listed.per_query(scores)
+        return bound_run.per_query(scores)
 
     of_models = [list(map(measure, trainings)) for trainings in rankers]
     values = {}
     for name in bound.names:
-        sides = [np.column_stack([each[name] for each in side]) for side in of_models]
+        sides = [
+            np.column_stack([model_values[name] for model_values in side]) for side in of_models
+        ]
         # A function may leave out other queries each time.
         left_out = np.isnan(np.column_stack(sides).sum(axis=1))
         if left_out.all():
@@ -608,9 +612,9 @@ def _means(sides: Sequence[Float64Array]) -> Float64Array:
 
 def _means_of_models(sides: Sequence[Float64Array], data: RankingDataset) -> dict[str, list[float]]:
     """Return the mean over queries of each model of the old and of the new ranker."""
-    counted = ~np.isnan(sides[0][:, 0])
-    w = data.queries.each_weight[counted]
-    old, new = [np.average(side[counted], axis=0, weights=w).tolist() for side in sides]
+    is_counted = ~np.isnan(sides[0][:, 0])
+    w = data.queries.each_weight[is_counted]
+    old, new = [np.average(side[is_counted], axis=0, weights=w).tolist() for side in sides]
     return {"old": old, "new": new}
 
 
@@ -676,8 +680,8 @@ def _trainings(ranker: Any, name: str, context: Context) -> list[Ranker]:
 
 
 def _called(trainings: Sequence[Ranker]) -> str:
-    more = len(trainings) - 1
-    return trainings[0].name + (f" and {count_of(more, 'more model')}" if more else "")
+    n_others = len(trainings) - 1
+    return trainings[0].name + (f" and {count_of(n_others, 'more model')}" if n_others else "")
 
 
 def _measure_differences(
@@ -691,11 +695,11 @@ def _measure_differences(
     higher = {name: metric.higher_is_better for metric in metrics for name in metric.names}
     for name, sides in values.items():
         measure = partial(context.measure_difference, name, sides, higher_is_better=higher[name])
-        counted, rows = ~np.isnan(sides[0][:, 0]), []
-        measured[name] = measure(counted)
+        is_counted, rows = ~np.isnan(sides[0][:, 0]), []
+        measured[name] = measure(is_counted)
         for cut in context.cuts:
-            for segment, inside in cut.split(counted):
-                row = measure(inside, cut.kind, segment)
+            for segment, is_included in cut.split(is_counted):
+                row = measure(is_included, cut.kind, segment)
                 if row.queries < FEWEST_FOR_INTERVAL:
                     row = replace(row, low=math.nan, high=math.nan)
                 rows.append(row)
@@ -712,26 +716,26 @@ def _measure_differences(
 def _test_condition(
     condition: Condition, metrics: Mapping[str, Difference], segments: Sequence[Difference]
 ) -> ConditionOutcome:
-    whole, name = metrics[condition.metric], condition.end or "mean"
-    measured = [whole]
+    overall, name = metrics[condition.metric], condition.end or "mean"
+    measured = [overall]
     if condition.anywhere:
         measured = [segment for segment in segments if segment.metric == condition.metric]
-    if measured and condition.alpha is not None and math.isnan(whole.luck):
+    if measured and condition.alpha is not None and math.isnan(overall.luck):
         # Among n queries, no p is below 2 / 2^n, and none is below that of the sign flips.
-        most = max(difference.queries for difference in measured)
-        by_queries, by_flips = 2.0 ** (1 - most), 1.0 / (PAIRED_RESAMPLES + 1)
-        cause = f"{most} queries give p of at least {by_queries:.2g}; use more queries, or"
+        most_queries = max(difference.queries for difference in measured)
+        by_queries, by_flips = 2.0 ** (1 - most_queries), 1.0 / (PAIRED_RESAMPLES + 1)
+        cause = f"{most_queries} queries give p of at least {by_queries:.2g}; use more queries, or"
         if by_flips > by_queries:
             cause = f"{PAIRED_RESAMPLES:,} random flips of signs give p of at least {by_flips:.2g};"
         if condition.alpha <= max(by_queries, by_flips):
             raise DataError(f"'{condition}' can never hold: {cause} use a larger p")
-    if not condition.anywhere and math.isnan(getattr(whole, name)):
+    if not condition.anywhere and math.isnan(getattr(overall, name)):
         raise DataError(
             f"one query has no interval, so '{condition}' cannot be tested: use more queries"
         )
     rows = [row for row in measured if condition.holds(getattr(row, name), row.p_adjusted)]
-    where = tuple(f"{row.kind} {row.segment}" for row in rows if condition.anywhere)
-    return ConditionOutcome(condition, bool(rows), where)
+    segment_names = tuple(f"{row.kind} {row.segment}" for row in rows if condition.anywhere)
+    return ConditionOutcome(condition, bool(rows), segment_names)
 
 
 def _untested(conditions: Sequence[Condition], segments: Sequence[Difference]) -> list[str]:
@@ -740,8 +744,8 @@ def _untested(conditions: Sequence[Condition], segments: Sequence[Difference]) -
     small = dict.fromkeys(
         f"{s.kind} {s.segment}" for s in segments if s.metric in tested and math.isnan(s.low)
     )
-    words = f"not tested by an end of the interval, with fewer than {FEWEST_FOR_INTERVAL} queries"
-    return [f"{words}: {', '.join(small)}"] if small else []
+    reason = f"not tested by an end of the interval, with fewer than {FEWEST_FOR_INTERVAL} queries"
+    return [f"{reason}: {', '.join(small)}"] if small else []
 
 
 def _variables(comparison: Comparison) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
     # Find documents by name.
     name, names = explicit[1] if explicit else text, data.document_names
     query_names = [] if names is None else names[start : start + ranks.size].tolist()
-    by_name = [i for i, each in enumerate(query_names) if each == name]
+    by_name = [i for i, candidate in enumerate(query_names) if candidate == name]
     if digits and digits[1]:
         by_name = []
     if len(by_name) > 1:

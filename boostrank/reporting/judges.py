@@ -200,12 +200,12 @@ def learn_gains(
     fold = (np.random.default_rng(0).permutation(queries.size) % FOLDS)[query_position]
     # Predict each fold by the mean, by one map, and by those of segments.
     predicted = np.empty((3, gains.size))
-    for inside in (fold == number for number in np.unique(fold)):
-        others = machine[~inside], gains[~inside], weights[~inside]
-        fitted = fit_gains(*others, segments[~inside])
-        predicted[0, inside] = np.average(others[1], weights=others[2])
-        predicted[1, inside] = replace(fitted, of_segment={}).expected(machine[inside])
-        predicted[2, inside] = fitted.expected(machine[inside], segments[inside])
+    for in_fold in (fold == number for number in np.unique(fold)):
+        others = machine[~in_fold], gains[~in_fold], weights[~in_fold]
+        fitted = fit_gains(*others, segments[~in_fold])
+        predicted[0, in_fold] = np.average(others[1], weights=others[2])
+        predicted[1, in_fold] = replace(fitted, of_segment={}).expected(machine[in_fold])
+        predicted[2, in_fold] = fitted.expected(machine[in_fold], segments[in_fold])
     errors = weights * (gains - predicted) ** 2
     by_mean, by_one, by_segment = errors.sum(axis=1).tolist()
     # Keep what explains more, and say how much, in each segment.

@@ -76,10 +76,10 @@ def measure_losses(
     unit_of_column = np.full(rows.columns.size, -1, np.int64)
     for i, unit in enumerate(units):
         unit_of_column[list(unit.columns)] = i
-    within = np.array([not unit.between for unit in units], np.int64)
+    is_within = np.array([not unit.between for unit in units], np.int64)
     # Query-level features have one value per query.
     first_rows = data.queries.ptr[:-1]
-    if within.all():
+    if is_within.all():
         first_rows = first_rows[:0]
     query_values = rows[first_rows]
     # Measure each block of queries before and after shuffling.
@@ -90,7 +90,7 @@ def measure_losses(
         values, index = rows[documents], bound.queries
         base[queries] = bound.per_query(scorer.scores(values))[name]
         order = np.empty(index.longest, np.int64)
-        of_units = unit_of_column, len(units), within
+        of_units = unit_of_column, len(units), is_within
         for repeat in range(repeats):
             streams = [repeat * 2**32 + unit.stream for unit in units]
             seeds = np.array([round_seed(seed, stream) for stream in streams])
@@ -108,9 +108,9 @@ def measure_losses(
                 sums[position, queries] += base[queries] - bound.per_query(scores)[name]
 
     measure_blocks(measure_block, rows, metric, conventions, threads, progress)
-    counted = ~np.isnan(base)
-    weights = data.queries.each_weight[counted]
-    mean_losses = np.ascontiguousarray(sums[:, counted].T / repeats)
+    is_counted = ~np.isnan(base)
+    weights = data.queries.each_weight[is_counted]
+    mean_losses = np.ascontiguousarray(sums[:, is_counted].T / repeats)
     low, high = bootstrap_intervals(mean_losses, weights, seed=seed)
     loss = (weights / weights.sum()) @ mean_losses
     return Losses(base, loss=loss, low=low, high=high, p=p_of_means(mean_losses, weights))

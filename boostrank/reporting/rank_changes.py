@@ -135,7 +135,7 @@ def rank_changes_in(
 ) -> tuple[RankChange, ...]:
     """Return the documents in either top k whose rank changed, sorted by old rank."""
     rows = np.arange(data.queries.ptr[query], data.queries.ptr[query + 1])
-    moved = rows[(np.minimum(old[rows], new[rows]) <= k) & (old[rows] != new[rows])]
+    moved_rows = rows[(np.minimum(old[rows], new[rows]) <= k) & (old[rows] != new[rows])]
     return tuple(
         RankChange(
             document=shown_name(row, data),
@@ -144,7 +144,7 @@ def rank_changes_in(
             old=_rank(old[row]),
             new=_rank(new[row]),
         )
-        for row in moved[np.argsort(old[moved])].tolist()
+        for row in moved_rows[np.argsort(old[moved_rows])].tolist()
     )
 
 

@@ -63,7 +63,7 @@ class Context:
             whole queries. 0 means all documents. None limits the work to about half a minute on two
             cores.
         matters: mapping from a metric to the difference that exceeds training noise. The page shows
-            smaller differences in grey.
+            smaller differences in grey, and smaller losses are negligible.
         clicks: click log for the data, with rows in input order. It adds a section to the report.
         propensities: examination propensities by position. By default, they are estimated from the
             log, or taken from the model's training.
@@ -206,7 +206,7 @@ class Context:
         self,
         metric: str,
         sides: Sequence[Float64Array],
-        inside: BoolArray,
+        is_included: BoolArray,
         kind: str = "all",
         segment: str = "all",
         higher_is_better: bool = True,
@@ -215,16 +215,16 @@ class Context:
 
         Args:
             sides: values of the models of the old and of the new ranker, float64[Q, m].
-            inside: bool[Q], the included queries, of which there must be one.
+            is_included: bool[Q], the included queries, of which there must be one.
         """
-        w = self.data.queries.each_weight[inside]
-        before, after = sides[0][inside], sides[1][inside]
-        old, new = before.mean(axis=1), after.mean(axis=1)
+        w = self.data.queries.each_weight[is_included]
+        old_values, new_values = sides[0][is_included], sides[1][is_included]
+        old, new = old_values.mean(axis=1), new_values.mean(axis=1)
         matters, luck = (self.matters or {}).get(metric, math.nan), math.nan
-        if before.shape[1] == after.shape[1] == 1:
-            result = paired_difference(new, old, weights=w, seed=self.seed)
+        if old_values.shape[1] == new_values.shape[1] == 1:
+            difference = paired_difference(new, old, weights=w, seed=self.seed)
         else:
-            result, luck = crossed_difference(after, before, weights=w)
+            difference, luck = crossed_difference(new_values, old_values, weights=w)
             matters = math.nan  # the interval has the luck of training already
         change = new - old if higher_is_better else old - new
         better, worse = int((change > TIE).sum()), int((change < -TIE).sum())
@@ -232,7 +232,7 @@ class Context:
             kind=kind,
             segment=segment,
             metric=metric,
-            **vars(result),
+            **vars(difference),
             old=float(np.average(old, weights=w)),
             new=float(np.average(new, weights=w)),
             better=better,

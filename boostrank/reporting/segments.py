@@ -76,8 +76,8 @@ def by_length(queries: QueryIndex) -> Segmentation:
 def best_labels(labels: Float64Array, queries: QueryIndex) -> Float64Array:
     """Return the largest label of each query, float64[Q], or -inf for a query without documents."""
     best = np.full(len(queries), -np.inf)
-    filled = queries.sizes > 0
-    best[filled] = np.maximum.reduceat(labels, queries.ptr[:-1][filled])
+    has_documents = queries.sizes > 0
+    best[has_documents] = np.maximum.reduceat(labels, queries.ptr[:-1][has_documents])
     return best
 
 

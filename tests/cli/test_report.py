@@ -85,7 +85,7 @@ def test_the_numbers_are_those_of_evaluate(
         rankings["the model"]["value"]
     )
     assert printed["importance"]["value"] == pytest.approx(rankings["the model"]["value"])
-    assert printed["learning"]["negligible"] == 0.9
+    assert printed["learning"]["negligible"] == printed["importance"]["negligible"] == 0.9
     assert printed["missing"] == {}
 
 

@@ -164,6 +164,19 @@ def test_frames_tables_and_sections_have_their_names(full_report: Report) -> Non
     assert full_report.to_dict()["missing"] == {}
 
 
+def test_what_exceeds_training_noise_is_what_a_loss_must_exceed(
+    model: RankingModel, data: RankingDataset
+) -> None:
+    small, large = [
+        report(model, data, matters={"ndcg@10": matters}, only=["importance", "learning"])
+        for matters in (0.02, 0.9)
+    ]
+    assert small.learning.negligible == small.importance.negligible == 0.02
+    assert large.learning.negligible == large.importance.negligible == 0.9
+    assert "unclear" in small.importance.verdicts
+    assert "unclear" not in large.importance.verdicts
+
+
 def test_unknown_sections_and_no_metrics_are_refused(
     model: RankingModel, data: RankingDataset
 ) -> None:

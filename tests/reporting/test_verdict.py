@@ -142,8 +142,12 @@ def test_ties_and_the_order_of_the_file_are_those_of_metrics(
     ].value == pytest.approx(order)
 
 
-def test_a_single_feature_is_chosen_by_the_other_half(data: RankingDataset) -> None:
-    """Against a loop over features, halves and directions, on data with missing values."""
+@pytest.mark.parametrize("is_noise", [False, True])
+def test_a_single_feature_is_chosen_by_the_other_half(data: RankingDataset, is_noise: bool) -> None:
+    """Against a loop over features, halves and directions, on data with missing values, and on
+    noise, from which the halves choose different features.
+    """
+    data = drawn(40, 20, 3) if is_noise else data
     chosen = single_feature(study(data, "ndcg@10", seed=5))
     assert chosen is not None
     order = np.random.default_rng(5).permutation(len(data.queries))
@@ -152,7 +156,7 @@ def test_a_single_feature_is_chosen_by_the_other_half(data: RankingDataset) -> N
     ranked = [
         np.where(np.isnan(c), -1e38, c).astype(float) for s in (1, -1) for c in s * data.features.T
     ]
-    words = []
+    directions = []
     for half in halves:
         half_data = data.take(np.sort(half))
         rows = data.queries.take(np.sort(half))[1]
@@ -162,12 +166,15 @@ def test_a_single_feature_is_chosen_by_the_other_half(data: RankingDataset) -> N
         ]
         best = int(np.argmax(values))
         side = "higher" if best < data.n_features else "lower"
-        words.append(f"{data.feature_names[best % data.n_features]}, {side} is better")
+        directions.append((data.feature_names[best % data.n_features], side))
         others = ~np.isin(owner, half)
         np.testing.assert_array_equal(
             np.argsort(chosen.scores[others]), np.argsort(ranked[best][others])
         )
-    assert chosen.about == " or ".join(dict.fromkeys(words))
+    (first, side), (second, other_side) = directions
+    assert (directions[0] != directions[1]) == is_noise
+    expected = f"{first} ({side}) or {second} ({other_side})"
+    assert chosen.about == (expected if is_noise else f"{first}, {side} is better")
 
 
 def test_the_best_single_feature_of_noise_is_no_better_than_random() -> None:
@@ -241,6 +248,32 @@ def test_one_document_gives_a_note_instead_of_an_interval() -> None:
         )
     with pytest.raises(ParameterError, match="metrics"):
         verdict(np.zeros(1), one_document, [])
+
+
+@pytest.mark.parametrize("left_out_by", ["model", "baseline", "both"])
+def test_a_lead_is_over_the_queries_that_a_function_counts_for_both(
+    data: RankingDataset, scores: np.ndarray, left_out_by: str
+) -> None:
+    """The model's scores are positive in all queries, and the baseline's are negative."""
+    positive = np.exp(scores)
+
+    def first_label(labels: np.ndarray, scores: np.ndarray) -> float:
+        is_model = scores[0] > 0.0
+        is_left_out = {
+            "model": is_model and labels.size % 3 == 0,
+            "baseline": scores[0] < 0.0 and labels.size % 3 == 0,
+            "both": labels.size % 3 == int(is_model),
+        }
+        return float("nan") if is_left_out[left_out_by] else float(labels[np.argmax(scores)])
+
+    metric = Metric("first", function=first_label)
+    model_verdict = verdict(positive, data, metric, previous=("old.txt", -positive))
+    standing = baseline(model_verdict, "old.txt").standings["first"]
+    lead, sizes = model_verdict.lead, data.queries.sizes % 3
+    assert lead.queries == sum(sizes != 0 if left_out_by != "both" else sizes == 2)
+    assert lead.mean == pytest.approx(lead.new - lead.old) == pytest.approx(standing.lead)
+    assert (lead.better, lead.worse) == (standing.better, standing.worse)
+    assert lead.better + lead.same + lead.worse == lead.queries
 
 
 def test_the_frame_has_a_row_for_each_ranking_and_metric(model_verdict: Verdict) -> None:

@@ -59,8 +59,8 @@ def calibration(context: Context) -> Calibration:
     # The last segmentation, the best label, is what scores predict.
     rows = []
     for cut in context.cuts[:-1]:
-        for name, inside in cut.split(queries.sizes > 0):
-            part, documents = queries.take(np.flatnonzero(inside))
+        for name, is_included in cut.split(queries.sizes > 0):
+            part, documents = queries.take(np.flatnonzero(is_included))
             measured = reliability(
                 values[documents], grades[documents], part, bins=1, seed=context.seed
             )

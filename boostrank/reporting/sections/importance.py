@@ -272,10 +272,14 @@ def measure_importance(
     context: Context,
     repeats: int | None = None,
     shap_documents: int | None = None,
-    negligible: float = NEGLIGIBLE,
+    negligible: float | None = None,
 ) -> Importance:
-    """Measure the importance of each feature, as `importance` does."""
+    """Measure the importance of each feature, as `importance` does, with the context's negligible
+    loss by default.
+    """
     model, data, seed = context.model, context.data, context.seed
+    if negligible is None:
+        negligible = context.negligible
     n_features, trees = data.n_features, context.trees
     affordable = _WALKS // max(1, trees.count)
     if trees.forest is not None:
@@ -426,9 +430,10 @@ def _measure_shap(context: Context, documents: int | None) -> tuple[Float64Array
         )
         # Centre and average within each query, then average over queries.
         of_features, sizes = contributions[:, :n_features], queries.sizes[first_query:last_query]
-        filled = sizes[sizes > 0]
-        means = np.add.reduceat(of_features, np.cumsum(filled) - filled) / filled[:, None]
-        centred = np.abs(of_features - np.repeat(means, filled, axis=0))
+        nonempty_sizes = sizes[sizes > 0]
+        sums = np.add.reduceat(of_features, np.cumsum(nonempty_sizes) - nonempty_sizes)
+        means = sums / nonempty_sizes[:, None]
+        centred = np.abs(of_features - np.repeat(means, nonempty_sizes, axis=0))
         shap += np.repeat(shares[first_query:last_query] / np.maximum(sizes, 1), sizes) @ centred
         context.progress("contributions", block.stop, rows.size)
     return shap, rows.size
@@ -436,13 +441,14 @@ def _measure_shap(context: Context, documents: int | None) -> tuple[Float64Array
 
 def _template_variables(importance: Importance) -> dict[str, Any]:
     frame = importance.to_frame().rename(columns={"loss_low": "low", "loss_high": "high"})
-    used = frame[frame["verdict"] != "unused"][["feature", "verdict", "loss", "low", "high"]]
-    top = used.head(_TOP)
+    columns = ["feature", "verdict", "loss", "low", "high"]
+    used_features = frame[frame["verdict"] != "unused"][columns]
+    top = used_features.head(_TOP)
     return {
         "counts": {verdict: importance.verdicts.count(verdict) for verdict in VERDICTS},
         "meanings": VERDICTS,
         "clustered": sum(len(cluster.features) for cluster in importance.clusters),
-        "first": next(used.itertuples(), None),
+        "first": next(used_features.itertuples(), None),
         "shown": len(top),
         "chart": _chart(top, importance.metric) if len(top) else None,
     }

@@ -83,20 +83,21 @@ class Learning(Result):
 
     def summary(self) -> str:
         """Say in a sentence how many rounds suffice."""
-        rounds, last = self.prefixes["rounds"], len(self.prefixes["rounds"]) - 1
-        if last < 2:
+        rounds, last_point = self.prefixes["rounds"], len(self.prefixes["rounds"]) - 1
+        if last_point < 2:
             return f"The model has {count_of(self.total, 'round')}, so none can be left out."
         # Find the point from which on no interval reaches a loss that is not negligible.
         lossy_points = np.flatnonzero(~(self.prefixes["lost_high"][:-1] <= self.negligible))
         point = int(lossy_points[-1]) + 1 if lossy_points.size else 0
-        begin, end = "", f"; beyond that, every 95% interval excludes a loss of {self.negligible:g}"
-        if point == last:
-            point, end = last - 1, ""
-            begin = "These queries do not show that rounds can be left out: "
+        caveat = ""
+        end = f"; beyond that, every 95% interval excludes a loss of {self.negligible:g}"
+        if point == last_point:
+            point, end = last_point - 1, ""
+            caveat = "These queries do not show that rounds can be left out: "
         names = ("lost", "lost_low", "lost_high")
         loss, low, high = [self.prefixes[name][point] for name in names]
         return (
-            f"{begin}{rounds[point]:,} of {self.total:,} rounds have a loss of {loss:+.4f}"
+            f"{caveat}{rounds[point]:,} of {self.total:,} rounds have a loss of {loss:+.4f}"
             f"{interval(low, high, '+.4f', ' [{}, {}]')} in {self.metric}{end}."
         )
 

@@ -116,12 +116,14 @@ def _measure_parts(context: Context, values: Float64Array) -> Data:
     """Return the table of the segments that have an included query."""
     rows, weights = [], context.data.queries.each_weight
     for cut in context.cuts:
-        for name, inside in cut.split(~np.isnan(values)):
-            means = means_over_queries(values[inside, None], weights[inside], seed=context.seed)
+        for name, is_included in cut.split(~np.isnan(values)):
+            means = means_over_queries(
+                values[is_included, None], weights[is_included], seed=context.seed
+            )
             ends = [*means.low, *means.high]
             if means.queries < FEWEST_FOR_INTERVAL:
                 ends = [math.nan, math.nan]
-            quantiles = np.quantile(values[inside], _QUANTILES)
+            quantiles = np.quantile(values[is_included], _QUANTILES)
             numbers = (*means.queries, *means.mean, *ends, *quantiles)
             rows.append((cut.kind, name, *numbers))
     return dict(zip(_PARTS, map(np.array, zip(*rows, strict=True)), strict=True))
@@ -138,12 +140,12 @@ def _list_documents(context: Context, query: int, values: Float64Array) -> Worst
     below_top = order[_TOP:]
     below_top = below_top[labels[below_top] > 0.0]
     best_below = np.sort(np.argsort(-labels[below_top], kind="stable")[:_BELOW])
-    listed = np.concatenate([order[:_TOP], below_top[best_below]])
+    positions = np.concatenate([order[:_TOP], below_top[best_below]])
     documents = {
-        "rank": ranks[listed],
-        "document": [shown_name(row, data) for row in rows[listed].tolist()],
-        "label": labels[listed].astype(np.float64),
-        "score": scores[listed],
+        "rank": ranks[positions],
+        "document": [shown_name(row, data) for row in rows[positions].tolist()],
+        "label": labels[positions].astype(np.float64),
+        "score": scores[positions],
     }
     return WorstQuery(
         qid=queries.describe_query(query),

@@ -149,20 +149,21 @@ def verdict(context: Context) -> Verdict:
     measured = _measure_rankings(context, feature)
     standing, *baselines = _rank(measured, data, context.seed)
     # Say what the comparison lacks.
-    notes, counted = [], standing.standings[metric].queries
+    notes, n_counted = [], standing.standings[metric].queries
     if feature is None:
         notes.append(
             "There is no single-feature baseline: too few queries are included to choose a feature"
             " on half."
         )
-    if counted < len(data.queries) and rules.empty_for(metric.partition("@")[0]) == "exclude":
+    if n_counted < len(data.queries) and rules.empty_for(metric.partition("@")[0]) == "exclude":
         notes.append(
-            f"{len(data.queries) - counted:,} of {len(data.queries):,} queries are excluded from"
+            f"{len(data.queries) - n_counted:,} of {len(data.queries):,} queries are excluded from"
             f" {metric}."
         )
     # Test the lead over the first baseline other than the model's own start.
     baseline = next(ranking for ranking in measured[1:] if ranking.name != START)
     sides = [ranking.per_query[metric][:, None] for ranking in (baseline, measured[0])]
+    is_counted = ~np.isnan(sides[0] + sides[1])[:, 0]  # a function may leave out others of each
     return Verdict(
         metric=metric,
         model=standing,
@@ -172,7 +173,7 @@ def verdict(context: Context) -> Verdict:
         per_query=measured[0].per_query,
         queries=len(data.queries),
         documents=data.n_documents,
-        lead=context.measure_difference(metric, sides, ~np.isnan(sides[1][:, 0])),
+        lead=context.measure_difference(metric, sides, is_counted),
         notes=tuple(notes),
         matters=dict(context.matters or {}),
         meaning={metric.name: metric.meaning for metric in context.metrics if metric.meaning},
@@ -277,7 +278,8 @@ def single_feature(context: Context) -> SingleFeature | None:
     order = np.random.default_rng(context.seed).permutation(n_queries)
     halves = order[: n_queries // 2], order[n_queries // 2 :]
     most_queries = max(1, _VALUES_TO_CHOOSE_BY // data.n_features)
-    query_of_row, scores, words = data.queries.of_rows(), np.empty(data.n_documents), []
+    query_of_row, scores = data.queries.of_rows(), np.empty(data.n_documents)
+    directions: list[tuple[str, str]] = []
     for half, other_half in (halves, halves[::-1]):
         # Sample a fixed number of queries, because a fixed number of documents would favour short
         # lists.
@@ -291,9 +293,11 @@ def single_feature(context: Context) -> SingleFeature | None:
         values = DenseRows(data, np.array([column]))[: data.n_documents][:, 0]
         is_ranked = np.isin(query_of_row, other_half)
         scores[is_ranked] = _as_scores(values[is_ranked], sign)
-        side = "higher" if sign > 0 else "lower"
-        words.append(f"{data.feature_names[column]}, {side} is better")
-    return SingleFeature(" or ".join(dict.fromkeys(words)), scores)
+        side = {1.0: "higher", -1.0: "lower"}[sign]
+        directions.append((data.feature_names[column], side))
+    if directions[0] == directions[1]:
+        return SingleFeature("{}, {} is better".format(*directions[0]), scores)
+    return SingleFeature(" or ".join(f"{name} ({side})" for name, side in directions), scores)
 
 
 def _choose_feature(context: Context, data: RankingDataset) -> tuple[int, float] | None:
