@@ -5,6 +5,7 @@ conflicts.
 from __future__ import annotations
 
 import glob
+import math
 import os
 import tomllib
 from collections import defaultdict
@@ -24,6 +25,17 @@ _OF_TRAIN = ("quality",)
 _SHORT = 20
 """The number of options above which a command lists all of them with --help-all only."""
 _ALL = "boostrank.help-all"
+
+
+class FloatRange(click.FloatRange):
+    """A finite number in a range. In contrast, `click.FloatRange` accepts nan."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Convert as click does, and refuse nan and the infinities."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
 
 
 class File(click.Path):  # type: ignore[type-arg]
@@ -121,7 +133,7 @@ def _type_of(option: Option) -> Any:
         return click.IntRange(option.ge, option.le)  # type: ignore[arg-type]
     if option.kind == "float":
         low = option.ge if option.gt is None else option.gt
-        return click.FloatRange(low, option.le, min_open=option.gt is not None)
+        return FloatRange(low, option.le, min_open=option.gt is not None)
     return None if option.kind == "bool" else str
 
 

@@ -163,9 +163,10 @@ class Reader:
                         f"pass --gain '{gain}' to measure it by this gain"
                     )
                 spaces[name] = self.feature_space(model, name, paths)
-        names = self._ignored.union(*(space.feature_names for space in spaces.values()))
+        names = {name for space in spaces.values() for name in space.feature_names}
         for name, space in spaces.items():
-            spaces[name] = replace(space, ignored=names.difference(space.feature_names))
+            others = names.difference(space.feature_names)
+            spaces[name] = replace(space, ignored=self._ignored | others)
         once = [path for path in paths if path == "-" or Path(path).is_fifo()]
         if len(set(spaces.values())) > 1 and once:
             raise InputError(
