@@ -165,7 +165,8 @@ class Reader:
                 spaces[name] = self.feature_space(model, name, paths)
         names = {name for space in spaces.values() for name in space.feature_names}
         for name, space in spaces.items():
-            others = names.difference(space.feature_names)
+            # The option --drop, which --machine sets, replaces that of the training data.
+            others = names.difference(space.feature_names).union(space.columns.get("drop") or ())
             spaces[name] = replace(space, ignored=self._ignored | others)
         once = [path for path in paths if path == "-" or Path(path).is_fifo()]
         if len(set(spaces.values())) > 1 and once:
