@@ -94,16 +94,16 @@ def _readable_data(path: str) -> str:
 
 def _parameter_of(option: Option) -> click.Parameter:
     """Return the argument or the flag of an option."""
-    how: dict[str, Any] = {"type": _type_of(option), "required": option.required}
+    keywords: dict[str, Any] = {"type": _type_of(option), "required": option.required}
     if option.positional:
         count = -1 if option.several else 1
-        return click.Argument([option.name], metavar=option.metavar, nargs=count, **how)
+        return click.Argument([option.name], metavar=option.metavar, nargs=count, **keywords)
     default = option.default if option.unset is SAME else option.unset
     if option.several:
         default = None
     # An explicit default of None would be treated as a given value.
     if not option.required:
-        how["default"] = default
+        keywords["default"] = default
     metavar = option.parse[0] if option.parse else {"int": "N", "float": "X"}.get(option.kind)
     if option.file:
         metavar = "FILE"
@@ -117,7 +117,7 @@ def _parameter_of(option: Option) -> click.Parameter:
         metavar=option.metavar or metavar,
         is_eager=option.name in ("config", "cluster"),
         callback=callback,
-        **how,
+        **keywords,
     )
 
 
@@ -249,13 +249,13 @@ def _check_outputs(files: Mapping[str, list[str]]) -> None:
     written = paths_of("write", "page", "output", "stream")
     for number, path in enumerate(written):
         check_not_read(path, read)
-        others = [
+        side_files = [
             name
             for other in written
             if other != path
             for name in (record_path(other), lock_path(other))
         ]
-        if os.path.realpath(path) in map(os.path.realpath, [*written[:number], *others]):
+        if os.path.realpath(path) in map(os.path.realpath, [*written[:number], *side_files]):
             raise InputError(f"{path}: the file would be written twice; name another file")
     for kind, check in (("write", check_writable), ("page", check_page)):
         for path in files[kind]:

@@ -67,9 +67,13 @@ class Reader:
         from boostrank.files.store import stream_files
 
         with ReadProgress(name_of(paths)) as progress:
-            how = self._keywords | {"labelled": self._labelled}
-            how |= {"like": like, "progress": progress}
-            data = stream_files(paths, cache=False, **how) if on_disk else read_files(paths, **how)
+            read_options = self._keywords | {"labelled": self._labelled}
+            read_options |= {"like": like, "progress": progress}
+            data = (
+                stream_files(paths, cache=False, **read_options)
+                if on_disk
+                else read_files(paths, **read_options)
+            )
         say_read(paths, data, progress.seconds)
         return data
 
@@ -85,8 +89,8 @@ class Reader:
         rows, name = 0, name_of(paths)
         like = self.feature_space(model, path, paths)
         with ReadProgress(name) as progress:
-            how = self._keywords | {"like": like, "progress": progress}
-            pieces = scores_of_files(model, paths, num_iteration=num_iteration, **how)
+            read_options = self._keywords | {"like": like, "progress": progress}
+            pieces = scores_of_files(model, paths, num_iteration=num_iteration, **read_options)
             for piece in pieces or ():
                 scores = piece.values if self.options.keep_names else piece
                 rows += len(scores)

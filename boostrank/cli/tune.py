@@ -178,8 +178,8 @@ def _summary(result: TuningResult, config_path: str) -> list[str]:
 def _as_json(result: TuningResult) -> dict[str, Any]:
     """Return all of the result, and the parameters, rounds and value that it suggests."""
     value = result.best.value if result.best else result.start
-    chosen = {"params": result.params, "rounds": result.best_rounds, "value": value}
-    record: dict[str, Any] = jsonable(asdict(result) | chosen, other=_name_of)
+    suggestion = {"params": result.params, "rounds": result.best_rounds, "value": value}
+    record: dict[str, Any] = jsonable(asdict(result) | suggestion, other=_name_of)
     return record
 
 

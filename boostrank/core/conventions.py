@@ -159,10 +159,12 @@ class GainExpression:
         if name not in FUNCTIONS:
             hint = did_you_mean(name, FUNCTIONS, list_all=False)
             self._refuse(f"there is no function {name!r}.{hint}".rstrip("."), node.col_offset)
-        operation, fewest, most = FUNCTIONS[name]
-        if not fewest <= count <= most:
-            upto = "" if most == fewest else f" to {most}"
-            self._refuse(f"{name} takes {fewest}{upto} arguments, not {count}", node.col_offset)
+        operation, min_arguments, max_arguments = FUNCTIONS[name]
+        if not min_arguments <= count <= max_arguments:
+            upto = "" if max_arguments == min_arguments else f" to {max_arguments}"
+            self._refuse(
+                f"{name} takes {min_arguments}{upto} arguments, not {count}", node.col_offset
+            )
         return operation
 
     def _refuse(self, words: str, at: int) -> NoReturn:
@@ -206,9 +208,9 @@ def _word_or_table(gain: Any) -> str | tuple[float, ...] | None:
     word = gain.strip().lower() if isinstance(gain, str) else ""
     if word in _WORDS:
         return _WORDS[word]
-    entries = word.split(",") if isinstance(gain, str) else gain
+    gains = word.split(",") if isinstance(gain, str) else gain
     try:
-        return tuple(map(float, entries))
+        return tuple(map(float, gains))
     except (TypeError, ValueError):
         return None
 
@@ -454,9 +456,9 @@ class Conventions:
         gain = self.gain
         if not isinstance(gain, str):
             gain = "table " + ",".join(f"{g:g}" for g in gain)
-        words = {"exclude": "left out", "one": "count 1", "zero": "count 0"}
-        empty = words[self.empty] + "".join(
-            f" ({metric}: {words[word]})" for metric, word in self.empty_of
+        treatments = {"exclude": "left out", "one": "count 1", "zero": "count 0"}
+        empty = treatments[self.empty] + "".join(
+            f" ({metric}: {treatments[word]})" for metric, word in self.empty_of
         )
         single = {"count": "counted", "exclude": "left out"}[self.single]
         discount = "" if self.discount == "log2(1+r)" else f"; discount 1 / {self.discount}"
