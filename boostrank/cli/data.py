@@ -347,7 +347,7 @@ def _run(tool: str, options: Tool, *arguments: Any, **keywords: Any) -> None:
     """
     from boostrank.files import tools as file_tools
 
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    previous_handler = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
         with ReadProgress(name_of(options.files)) as progress:
             keywords |= {"format": options.data_format, "qid": options.qid, "progress": progress}
@@ -355,7 +355,7 @@ def _run(tool: str, options: Tool, *arguments: Any, **keywords: Any) -> None:
                 options.files, options.output, *arguments, **keywords
             )
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)
     files = written if isinstance(written, list) else [written]
     shares = list(options.parts.values()) if isinstance(options, Split) else []
     total = sum(file.queries for file in files)

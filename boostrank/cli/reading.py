@@ -231,5 +231,5 @@ def metrics_of(names: Sequence[str]) -> list[Any]:
 
 def name_of(paths: Sequence[str]) -> str:
     """Return how messages name some files, such as `a.txt and 2 more files`."""
-    more = f" and {count_of(len(paths) - 1, 'more file')}" if len(paths) > 1 else ""
-    return paths[0] + more
+    ending = f" and {count_of(len(paths) - 1, 'more file')}" if len(paths) > 1 else ""
+    return paths[0] + ending

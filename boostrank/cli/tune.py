@@ -146,11 +146,11 @@ class _Progress:
 
 
 def _summary(result: TuningResult, config_path: str) -> list[str]:
-    where = f"{result.folds} folds" if result.folds else "the validation set"
+    validation = f"{result.folds} folds" if result.folds else "the validation set"
     lines = [
         f"{result.metric} with the given parameters: {result.start:.4f} on {result.queries:,}"
-        f" queries of {where}; another seed and row order change it by {result.luck:.4f} (standard"
-        f" deviation), and a difference of two trainings exceeds {result.matters:.4f} once in"
+        f" queries of {validation}; another seed and row order change it by {result.luck:.4f}"
+        f" (standard deviation), and a difference of two trainings exceeds {result.matters:.4f} once in"
         " twenty times"
     ]
     gain = result.gain
