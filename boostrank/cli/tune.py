@@ -150,8 +150,8 @@ def _summary(result: TuningResult, config_path: str) -> list[str]:
     lines = [
         f"{result.metric} with the given parameters: {result.start:.4f} on {result.queries:,}"
         f" queries of {validation}; another seed and row order change it by {result.luck:.4f}"
-        f" (standard deviation), and a difference of two trainings exceeds {result.matters:.4f} once in"
-        " twenty times"
+        " (standard deviation), and a difference of two trainings exceeds"
+        f" {result.matters:.4f} once in twenty times"
     ]
     gain = result.gain
     if result.best is None or gain is None:
