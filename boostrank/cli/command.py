@@ -5,6 +5,7 @@ conflicts.
 from __future__ import annotations
 
 import glob
+import math
 import os
 import tomllib
 from collections import defaultdict
@@ -24,6 +25,17 @@ _OF_TRAIN = ("quality",)
 _SHORT = 20
 """The number of options above which a command lists all of them with --help-all only."""
 _ALL = "boostrank.help-all"
+
+
+class FloatRange(click.FloatRange):
+    """A finite number in a range. In contrast, `click.FloatRange` accepts nan."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Convert as click does, and refuse nan and the infinities."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
 
 
 class File(click.Path):  # type: ignore[type-arg]
@@ -82,16 +94,16 @@ def _readable_data(path: str) -> str:
 
 def _parameter_of(option: Option) -> click.Parameter:
     """Return the argument or the flag of an option."""
-    how: dict[str, Any] = {"type": _type_of(option), "required": option.required}
+    keywords: dict[str, Any] = {"type": _type_of(option), "required": option.required}
     if option.positional:
         count = -1 if option.several else 1
-        return click.Argument([option.name], metavar=option.metavar, nargs=count, **how)
+        return click.Argument([option.name], metavar=option.metavar, nargs=count, **keywords)
     default = option.default if option.unset is SAME else option.unset
     if option.several:
         default = None
     # An explicit default of None would be treated as a given value.
     if not option.required:
-        how["default"] = default
+        keywords["default"] = default
     metavar = option.parse[0] if option.parse else {"int": "N", "float": "X"}.get(option.kind)
     if option.file:
         metavar = "FILE"
@@ -105,7 +117,7 @@ def _parameter_of(option: Option) -> click.Parameter:
         metavar=option.metavar or metavar,
         is_eager=option.name in ("config", "cluster"),
         callback=callback,
-        **how,
+        **keywords,
     )
 
 
@@ -121,7 +133,7 @@ def _type_of(option: Option) -> Any:
         return click.IntRange(option.ge, option.le)  # type: ignore[arg-type]
     if option.kind == "float":
         low = option.ge if option.gt is None else option.gt
-        return click.FloatRange(low, option.le, min_open=option.gt is not None)
+        return FloatRange(low, option.le, min_open=option.gt is not None)
     return None if option.kind == "bool" else str
 
 
@@ -237,13 +249,13 @@ def _check_outputs(files: Mapping[str, list[str]]) -> None:
     written = paths_of("write", "page", "output", "stream")
     for number, path in enumerate(written):
         check_not_read(path, read)
-        others = [
+        side_files = [
             name
             for other in written
             if other != path
             for name in (record_path(other), lock_path(other))
         ]
-        if os.path.realpath(path) in map(os.path.realpath, [*written[:number], *others]):
+        if os.path.realpath(path) in map(os.path.realpath, [*written[:number], *side_files]):
             raise InputError(f"{path}: the file would be written twice; name another file")
     for kind, check in (("write", check_writable), ("page", check_page)):
         for path in files[kind]:

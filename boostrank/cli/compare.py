@@ -393,8 +393,8 @@ def _print(comparison: Comparison, data: str) -> None:
         verdict = f"FAILS: {text}" if outcome.holds else f"passes: not ({text})"
         echo(verdict)
     luck = dict.fromkeys(map(comparison.luck_words, comparison.metrics))
-    about = [*comparison.meanings, comparison.conventions.describe()]
-    print_wrapped([*luck, *about])
+    remarks = [*comparison.meanings, comparison.conventions.describe()]
+    print_wrapped([*luck, *remarks])
 
 
 def _reason(regression: Regression) -> str:

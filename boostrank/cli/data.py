@@ -252,15 +252,15 @@ def join(options: Join) -> None:
         "unrated": "without a grade in the judgements: left out",
         "negative": "with a negative grade in the qrels: 0 is used",
     }
-    for problem, words in descriptions.items():
+    for problem, description in descriptions.items():
         count, first = result.problems[problem]
         if count:
-            say(f"{count_of(count, 'document')} {words}; first: {first}")
+            say(f"{count_of(count, 'document')} {description}; first: {first}")
     for table in judges.tables:
         echo(table.name)
         print_table(table)
-    for words in judges.words:
-        say(words)
+    for description in judges.words:
+        say(description)
     echo(options.output)
 
 
@@ -335,8 +335,8 @@ def choose(options: Choose, reading: FileOptions) -> None:
         seed=options.seed,
     )
     choice.write_choice(options.output, rows, chances, data, grades[0])
-    left = int(np.isnan(grades[0][rows]).sum())
-    say(f"{options.output}: {count_of(left, 'document')} to judge")
+    unjudged = int(np.isnan(grades[0][rows]).sum())
+    say(f"{options.output}: {count_of(unjudged, 'document')} to judge")
     echo(options.output)
 
 
@@ -347,7 +347,7 @@ def _run(tool: str, options: Tool, *arguments: Any, **keywords: Any) -> None:
     """
     from boostrank.files import tools as file_tools
 
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    previous_handler = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
         with ReadProgress(name_of(options.files)) as progress:
             keywords |= {"format": options.data_format, "qid": options.qid, "progress": progress}
@@ -355,7 +355,7 @@ def _run(tool: str, options: Tool, *arguments: Any, **keywords: Any) -> None:
                 options.files, options.output, *arguments, **keywords
             )
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)
     files = written if isinstance(written, list) else [written]
     shares = list(options.parts.values()) if isinstance(options, Split) else []
     total = sum(file.queries for file in files)

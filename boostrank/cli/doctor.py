@@ -94,14 +94,17 @@ def _examine(options: Doctor, reading: FileOptions) -> Findings:
     if expression_of(options.gain) is not None:
         say("the labels are checked, but not the gain expression")
     # Read the training files as one set, and each validation file as a set like it.
-    how = reading.keywords | {
+    read_options = reading.keywords | {
         "threads": options.threads,
         "gain": rule_of(options.gain),
     }
     if options.target:
-        how["takes_categories"] = TARGETS.get(options.target).categories
-    train = _read("train", options.files, how)
-    sets = [train, *(_read("valid", (path,), how | {"like": train}) for path in options.valid)]
+        read_options["takes_categories"] = TARGETS.get(options.target).categories
+    train = _read("train", options.files, read_options)
+    sets = [
+        train,
+        *(_read("valid", (path,), read_options | {"like": train}) for path in options.valid),
+    ]
     if options.clicks:
         findings = with_clicks(examine(sets), list(zip(paths, sets, strict=True)))
     else:
@@ -131,17 +134,17 @@ def _find_objections(
     with_missing = profile.examined[profile.missing[profile.examined] > 0].tolist()
     missing = [profile.feature_names.get(number, f"f{number}") for number in with_missing]
     # A rule without a name fills every feature. Features of libsvm text have no names.
-    names, filled = tuple(profile.feature_names.values()), options.fill_rules.keys()
-    unknown = sorted(str(name) for name in filled - {None, *names})
+    names, filled_names = tuple(profile.feature_names.values()), options.fill_rules.keys()
+    unknown = sorted(str(name) for name in filled_names - {None, *names})
     if names and unknown:
         hint = did_you_mean(unknown[0], names)
         raise InputError(f"--fill: there is no feature {unknown[0]!r}.{hint}")
-    missing = [name for name in missing if not filled & {None, name}]
+    missing = [name for name in missing if not filled_names & {None, name}]
     categories = () if profile.space is None else profile.space.categories
-    coded = [name for name in categories if name not in profile.text]
+    categorical = [name for name in categories if name not in profile.text]
     spec = TARGETS.get(str(options.target))
     for objection in spec.objections(
-        names=names, categorical=coded, missing=missing, declared=declared
+        names=names, categorical=categorical, missing=missing, declared=declared
     ):
         severity, cost = Severity.WARNING, f"export --to {options.target} may refuse the model"
         if objection.final:

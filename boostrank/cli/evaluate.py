@@ -59,9 +59,9 @@ def evaluate(options: Evaluate, reading: FileOptions) -> None:
         raise InputError(f"--qrels measures runs, which have no rows: leave out {', '.join(flags)}")
     results, weights = _of_runs(options, rules) if runs else _of_rankers(options, reading, rules)
     numbers = _numbers(results, weights, shared_only=runs)
-    first, *others = numbers
+    first, *other_rankers = numbers
     if options.as_json:
-        content = numbers if others else numbers[first]
+        content = numbers if other_rankers else numbers[first]
         print_json(content)
         return
     for path, metrics in numbers.items():
@@ -70,10 +70,10 @@ def evaluate(options: Evaluate, reading: FileOptions) -> None:
         rows = [{"metric": name, **row} for name, row in metrics.items()]
         print_table(table_of_rows("metrics", rows, _COLUMNS))
         click.echo()
-    about = rules.describe()
-    if len(others) > 1:
-        about += f"; p is adjusted for {len(others)} rankers by Holm's method"
-    print_wrapped([about])
+    explanation = rules.describe()
+    if len(other_rankers) > 1:
+        explanation += f"; p is adjusted for {len(other_rankers)} rankers by Holm's method"
+    print_wrapped([explanation])
 
 
 def _numbers(results: dict[str, Results], weights: Any, *, shared_only: bool) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _numbers(results: dict[str, Results], weights: Any, *, shared_only: bool) ->
     from boostrank.metrics import paired_difference
     from boostrank.reporting.segments import holm
 
-    first, *others = results
+    first, *other_rankers = results
     numbers: dict[str, Any] = {path: {} for path in results}
     for name, reference in results[first].items():
         for path in results:
@@ -97,7 +97,7 @@ def _numbers(results: dict[str, Results], weights: Any, *, shared_only: bool) ->
                 "left_out": result.per_query.size - result.queries,
             }
         # Compare all but the first ranker with the first, query by query.
-        for path in others:
+        for path in other_rankers:
             values, base = results[path][name].per_query, reference.per_query
             # Spread NaN, so that a query without a value for one ranker counts for neither.
             if shared_only:
@@ -106,8 +106,8 @@ def _numbers(results: dict[str, Results], weights: Any, *, shared_only: bool) ->
             ends = {"difference_low": d.low, "difference_high": d.high}
             numbers[path][name] |= {"difference": d.mean, **ends, "p": d.p}
         # Adjust p-values for the number of rankers compared.
-        adjusted = holm([numbers[path][name]["p"] for path in others]).tolist()
-        for path, p in zip(others, adjusted, strict=True):
+        adjusted = holm([numbers[path][name]["p"] for path in other_rankers]).tolist()
+        for path, p in zip(other_rankers, adjusted, strict=True):
             numbers[path][name]["p"] = p
     return numbers
 
@@ -158,15 +158,17 @@ def _rankers_and_data(files: tuple[str, ...]) -> tuple[list[str], list[str]]:
     """Separate the rankers from the data files."""
     from boostrank.model.scores import holds_ranker
 
-    many = next((i for i, path in enumerate(files) if i and not holds_ranker(path)), len(files) - 1)
-    if not many:
+    ranker_count = next(
+        (i for i, path in enumerate(files) if i and not holds_ranker(path)), len(files) - 1
+    )
+    if not ranker_count:
         raise click.UsageError(
             "DATA is missing; name its files after the rankers", click.get_current_context()
         )
-    rankers = [readable(path) for path in files[:many]]
+    rankers = [readable(path) for path in files[:ranker_count]]
     if len(set(rankers)) < len(rankers):
         raise InputError("the same file is given twice")
-    return rankers, list(files[many:])
+    return rankers, list(files[ranker_count:])
 
 
 _COLUMNS = (

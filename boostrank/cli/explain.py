@@ -91,14 +91,14 @@ def _print_importance(importance: Importance, model: str, top: int) -> None:
     echo(f"{_describe(importance)}\n")
     # Unused features are the last ones.
     table, unused = importance.table(), importance.features_with("unused")
-    used = table.take(range(len(table) - len(unused)))
-    print_table(used, top)
+    used_features = table.take(range(len(table) - len(unused)))
+    print_table(used_features, top)
     clusters = importance.table("clusters")
     if len(clusters):
         echo("\nredundant features")
         print_table(clusters)
     echo()
-    for verdict in dict.fromkeys(used.data["verdict"][:top]):
+    for verdict in dict.fromkeys(used_features.data["verdict"][:top]):
         echo(f"{verdict}: {VERDICTS[verdict]}")
     if unused:
         echo(f"unused, {len(unused):,} of {len(table):,} features: {list_names(unused)}")
@@ -171,8 +171,8 @@ def print_why(explanation: Why, top: int) -> None:
     if not any(map(math.isnan, explanation.parts)):
         echo("\ncontributions to A's score minus contributions to B's score (TreeSHAP)")
         print_table(explanation.table(), top)
-        others = explanation.table().data["part"][top:]
-        if len(others):
-            echo(f"  the others together: {sum(others):+.4g}")
+        remaining_parts = explanation.table().data["part"][top:]
+        if len(remaining_parts):
+            echo(f"  the others together: {sum(remaining_parts):+.4g}")
     for note in explanation.notes:
         say(note)

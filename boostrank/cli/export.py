@@ -143,11 +143,11 @@ def _remarks_on(proof: Proof, target: TargetSpec, model: RankingModel, path: str
             f"values within {proof.untried:.2g} of a threshold were not tested, as the target may"
             " move it that far"
         )
-    used = {model.column_names[i] for i in model.trees().used}
+    used_features = {model.column_names[i] for i in model.trees().used}
     categories = model.categories.items()
-    coded = [name for name, c in categories if c.values is not None and name in used]
-    if coded:
-        names = ", ".join(coded)
+    categorical = [name for name, c in categories if c.values is not None and name in used_features]
+    if categorical:
+        names = ", ".join(categorical)
         yield f"{names}: the target expects category codes, as listed in {path}.meta.json"
     for kind, count in proof.other_leaves.items():
         yield (

@@ -190,8 +190,8 @@ def _deviation(spec: ObjectiveSpec) -> str:
 
 def weighs(spec: ObjectiveSpec) -> str:
     """Describe what effect document weights have."""
-    words = {"gain": "multiplies its gain", "loss": "multiplies its loss"}
-    return words.get(spec.document_weights or "", "is refused")
+    effects = {"gain": "multiplies its gain", "loss": "multiplies its loss"}
+    return effects.get(spec.document_weights or "", "is refused")
 
 
 def _shared_options(spec: ObjectiveSpec) -> list[Param]:

@@ -67,9 +67,13 @@ class Reader:
         from boostrank.files.store import stream_files
 
         with ReadProgress(name_of(paths)) as progress:
-            how = self._keywords | {"labelled": self._labelled}
-            how |= {"like": like, "progress": progress}
-            data = stream_files(paths, cache=False, **how) if on_disk else read_files(paths, **how)
+            read_options = self._keywords | {"labelled": self._labelled}
+            read_options |= {"like": like, "progress": progress}
+            data = (
+                stream_files(paths, cache=False, **read_options)
+                if on_disk
+                else read_files(paths, **read_options)
+            )
         say_read(paths, data, progress.seconds)
         return data
 
@@ -85,8 +89,8 @@ class Reader:
         rows, name = 0, name_of(paths)
         like = self.feature_space(model, path, paths)
         with ReadProgress(name) as progress:
-            how = self._keywords | {"like": like, "progress": progress}
-            pieces = scores_of_files(model, paths, num_iteration=num_iteration, **how)
+            read_options = self._keywords | {"like": like, "progress": progress}
+            pieces = scores_of_files(model, paths, num_iteration=num_iteration, **read_options)
             for piece in pieces or ():
                 scores = piece.values if self.options.keep_names else piece
                 rows += len(scores)
@@ -163,9 +167,11 @@ class Reader:
                         f"pass --gain '{gain}' to measure it by this gain"
                     )
                 spaces[name] = self.feature_space(model, name, paths)
-        names = self._ignored.union(*(space.feature_names for space in spaces.values()))
+        names = {name for space in spaces.values() for name in space.feature_names}
         for name, space in spaces.items():
-            spaces[name] = replace(space, ignored=names.difference(space.feature_names))
+            # The option --drop, which --machine sets, replaces that of the training data.
+            others = names.difference(space.feature_names).union(space.columns.get("drop") or ())
+            spaces[name] = replace(space, ignored=self._ignored | others)
         once = [path for path in paths if path == "-" or Path(path).is_fifo()]
         if len(set(spaces.values())) > 1 and once:
             raise InputError(
@@ -225,5 +231,5 @@ def metrics_of(names: Sequence[str]) -> list[Any]:
 
 def name_of(paths: Sequence[str]) -> str:
     """Return how messages name some files, such as `a.txt and 2 more files`."""
-    more = f" and {count_of(len(paths) - 1, 'more file')}" if len(paths) > 1 else ""
-    return paths[0] + more
+    ending = f" and {count_of(len(paths) - 1, 'more file')}" if len(paths) > 1 else ""
+    return paths[0] + ending

@@ -54,10 +54,10 @@ def compile(options: Compile) -> None:
     missing = {name: function for name, function in functions.items() if not function.at_hand}
     if options.check:
         shipped = shipped_code()
-        places = [function.saved_in for function in functions.values()]
+        folders = [function.saved_in for function in functions.values()]
         note = f" ({shipped.fault})" if shipped.fault else f" for {shipped.target[1]}"
-        echo(f"shipped with boostrank{note}: {places.count(shipped.folder)}")
-        echo(f"in {directory}: {places.count(directory)}")
+        echo(f"shipped with boostrank{note}: {folders.count(shipped.folder)}")
+        echo(f"in {directory}: {folders.count(directory)}")
         echo(f"to compile: {len(missing)}" + "".join(f"\n    {name}" for name in missing))
         if missing:
             Running.status = GATE_SHUT

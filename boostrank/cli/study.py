@@ -58,11 +58,11 @@ def average(options: Average) -> None:
 
 def progress_line() -> Progress:
     """Return a function that prints a line after each training."""
-    left = time_left()
+    describe_time_left = time_left()
 
-    def progress(done: int, total: int, what: str, metrics: dict[str, float]) -> None:
+    def progress(done: int, total: int, training: str, metrics: dict[str, float]) -> None:
         name, value = list(metrics.items())[-1]
-        say(f"{done}/{total}  {what}  {name} {value:.4f}{left(done, total)}")
+        say(f"{done}/{total}  {training}  {name} {value:.4f}{describe_time_left(done, total)}")
 
     return progress
 

@@ -146,12 +146,12 @@ class _Progress:
 
 
 def _summary(result: TuningResult, config_path: str) -> list[str]:
-    where = f"{result.folds} folds" if result.folds else "the validation set"
+    validation = f"{result.folds} folds" if result.folds else "the validation set"
     lines = [
         f"{result.metric} with the given parameters: {result.start:.4f} on {result.queries:,}"
-        f" queries of {where}; another seed and row order change it by {result.luck:.4f} (standard"
-        f" deviation), and a difference of two trainings exceeds {result.matters:.4f} once in"
-        " twenty times"
+        f" queries of {validation}; another seed and row order change it by {result.luck:.4f}"
+        " (standard deviation), and a difference of two trainings exceeds"
+        f" {result.matters:.4f} once in twenty times"
     ]
     gain = result.gain
     if result.best is None or gain is None:
@@ -178,8 +178,8 @@ def _summary(result: TuningResult, config_path: str) -> list[str]:
 def _as_json(result: TuningResult) -> dict[str, Any]:
     """Return all of the result, and the parameters, rounds and value that it suggests."""
     value = result.best.value if result.best else result.start
-    chosen = {"params": result.params, "rounds": result.best_rounds, "value": value}
-    record: dict[str, Any] = jsonable(asdict(result) | chosen, other=_name_of)
+    suggestion = {"params": result.params, "rounds": result.best_rounds, "value": value}
+    record: dict[str, Any] = jsonable(asdict(result) | suggestion, other=_name_of)
     return record
 
 

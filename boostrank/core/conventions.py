@@ -127,7 +127,7 @@ class GainExpression:
     @np.errstate(all="ignore")
     def _compute(self, node: ast.expr, columns: Mapping[str, Float64Array], depth: int = 0) -> Any:
         """Compute a part of the expression."""
-        source = self._bytes[node.col_offset : node.end_col_offset].decode()
+        source = self._source_of(node)
         if depth > _MOST_NESTED:
             self._refuse("nested too deep", node.col_offset)
         operation, operands = None, list[ast.expr]()
@@ -140,8 +140,8 @@ class GainExpression:
                 operation, operands = _OPERATORS.get(type(op)), [left, right]
             case ast.UnaryOp(op, operand):
                 operation, operands = _OPERATORS.get(type(op)), [operand]
-            case ast.Call(ast.Name(), operands, []):
-                operation = self._find_function(source, node.col_offset, len(operands))
+            case ast.Call(ast.Name() as function, operands, []):
+                operation = self._find_function(function, len(operands))
         if operation is None:
             self._refuse(f"{source!r} is not allowed", node.col_offset)
         values = [self._compute(part, columns, depth + 1) for part in operands]
@@ -151,15 +151,20 @@ class GainExpression:
             result = np.where(np.isnan(values[0]) | np.isnan(values[1]), np.nan, result)
         return np.asarray(result, np.float64)
 
-    def _find_function(self, source: str, at: int, count: int) -> Operation:
-        name = source.partition("(")[0].strip()
+    def _source_of(self, node: ast.expr) -> str:
+        return self._bytes[node.col_offset : node.end_col_offset].decode()
+
+    def _find_function(self, node: ast.Name, count: int) -> Operation:
+        name = self._source_of(node)
         if name not in FUNCTIONS:
             hint = did_you_mean(name, FUNCTIONS, list_all=False)
-            self._refuse(f"there is no function {name!r}.{hint}".rstrip("."), at)
-        operation, fewest, most = FUNCTIONS[name]
-        if not fewest <= count <= most:
-            upto = "" if most == fewest else f" to {most}"
-            self._refuse(f"{name} takes {fewest}{upto} arguments, not {count}", at)
+            self._refuse(f"there is no function {name!r}.{hint}".rstrip("."), node.col_offset)
+        operation, min_arguments, max_arguments = FUNCTIONS[name]
+        if not min_arguments <= count <= max_arguments:
+            upto = "" if max_arguments == min_arguments else f" to {max_arguments}"
+            self._refuse(
+                f"{name} takes {min_arguments}{upto} arguments, not {count}", node.col_offset
+            )
         return operation
 
     def _refuse(self, words: str, at: int) -> NoReturn:
@@ -203,9 +208,9 @@ def _word_or_table(gain: Any) -> str | tuple[float, ...] | None:
     word = gain.strip().lower() if isinstance(gain, str) else ""
     if word in _WORDS:
         return _WORDS[word]
-    entries = word.split(",") if isinstance(gain, str) else gain
+    gains = word.split(",") if isinstance(gain, str) else gain
     try:
-        return tuple(map(float, entries))
+        return tuple(map(float, gains))
     except (TypeError, ValueError):
         return None
 
@@ -218,7 +223,8 @@ def parse_gain(gain: Any) -> str | tuple[float, ...]:
     """
     rule = _word_or_table(gain)
     if rule is None:
-        hint = did_you_mean(str(gain).lower(), _WORDS, list_all=False)
+        word = str(gain).strip().lower()
+        hint = did_you_mean(word, _WORDS, list_all=False) if word.isalpha() else ""
         raise ParameterError(
             f"gain={gain!r}: use 'exponential', 'linear', or a table such as '0,1,3,7,15'.{hint}"
             " Only train and RankingDataset.with_gain compute an expression over columns"
@@ -450,9 +456,9 @@ class Conventions:
         gain = self.gain
         if not isinstance(gain, str):
             gain = "table " + ",".join(f"{g:g}" for g in gain)
-        words = {"exclude": "left out", "one": "count 1", "zero": "count 0"}
-        empty = words[self.empty] + "".join(
-            f" ({metric}: {words[word]})" for metric, word in self.empty_of
+        treatments = {"exclude": "left out", "one": "count 1", "zero": "count 0"}
+        empty = treatments[self.empty] + "".join(
+            f" ({metric}: {treatments[word]})" for metric, word in self.empty_of
         )
         single = {"count": "counted", "exclude": "left out"}[self.single]
         discount = "" if self.discount == "log2(1+r)" else f"; discount 1 / {self.discount}"

@@ -99,8 +99,8 @@ class FileFormatError(DataError):
 
     def __init__(self, reason: str, *, file: str, line: int = 0, column: int = 0) -> None:
         self.reason, self.file, self.line, self.column = reason, file, line, column
-        where = ":".join(map(str, filter(None, (file, line, line and column))))
-        super().__init__(f"{where}: {reason}")
+        location = ":".join(map(str, filter(None, (file, line, line and column))))
+        super().__init__(f"{location}: {reason}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return partial(FileFormatError, file=self.file, line=self.line, column=self.column), (

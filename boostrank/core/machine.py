@@ -27,10 +27,10 @@ def available_threads() -> int:
     """Return `OMP_NUM_THREADS` if set (`ParameterError` above `MOST_THREADS`), else the cores in
     mask and quota.
     """
-    word = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip().lstrip("0")
-    if not (word.isascii() and word.isdigit()):
+    setting = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip().lstrip("0")
+    if not (setting.isascii() and setting.isdigit()):
         return _allowed_cores()
-    return _checked(int(word[:10]), "OMP_NUM_THREADS")
+    return _checked(int(setting[:10]), "OMP_NUM_THREADS")
 
 
 def resolve_threads(threads: int | None) -> int:

@@ -243,8 +243,8 @@ class Registry(Generic[T]):
         spec = find_param(name, self)
         if spec is not None:
             return spec
-        for words, members in self._instead.items():
-            if plain_name(name) in map(plain_name, words.split()):
+        for retired_names, members in self._instead.items():
+            if plain_name(name) in map(plain_name, retired_names.split()):
                 raise ParameterError(
                     f"unknown {self._what} {name!r}. Use one of {', '.join(members)}"
                 )

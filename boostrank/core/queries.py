@@ -265,8 +265,8 @@ class QueryIndex:
 
     def describe_query(self, query: int) -> str:
         """Return the id of the query at a position with its text, such as `7: red shoe`."""
-        words = "" if self.words is None else f": {self.words[query]}"
-        return f"{self.qid[query]}{words}".removesuffix(": ")
+        query_text = "" if self.words is None else f": {self.words[query]}"
+        return f"{self.qid[query]}{query_text}".removesuffix(": ")
 
     def row_error(self, row: int, reason: str) -> DataError:
         """Return an error for a row, with its source and its query."""
@@ -416,10 +416,10 @@ def ids_of_rows(ids: ArrayLike, rows: int) -> Array:
     """Return `checked_ids`, and raise `DataError` unless there is one id per row."""
     checked = checked_ids(ids)
     if checked.size != rows:
-        words = f"there are {checked.size:,} query ids (qid) but {rows:,} rows of features"
+        message = f"there are {checked.size:,} query ids (qid) but {rows:,} rows of features"
         if checked.dtype.kind in "iu" and int(checked.sum()) == rows:
-            words += "; they add up to the rows: pass sizes as group"
-        raise DataError(words)
+            message += "; they add up to the rows: pass sizes as group"
+        raise DataError(message)
     return checked
 
 

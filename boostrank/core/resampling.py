@@ -133,20 +133,20 @@ def paired_difference(
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if first.ndim != 1 or first.shape != second.shape:
         raise DataError(f"values of shape {first.shape} and {second.shape} cannot be paired")
-    counted = ~np.isnan(first)
-    odd = first_true(counted != ~np.isnan(second))
+    is_counted = ~np.isnan(first)
+    odd = first_true(is_counted != ~np.isnan(second))
     if odd is not None:
         raise DataError(
             f"only one of two results includes the query at position {odd}: use the same"
             " conventions"
         )
-    if not counted.any():
+    if not is_counted.any():
         raise DataError("there is no query to compare")
     w = np.ones(first.size) if weights is None else np.asarray(weights, dtype=np.float64)
     if w.shape != first.shape:
         raise DataError(f"there are {first.size} queries, but weights of shape {w.shape}")
-    w = w[counted]
-    difference = first[counted] - second[counted]
+    w = w[is_counted]
+    difference = first[is_counted] - second[is_counted]
     low, high = bootstrap_intervals(difference[:, None], w, resamples=resamples, seed=seed)
     share = w / w.sum()
     p = _sign_flip_p(share * difference, resamples, seed)

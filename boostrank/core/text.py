@@ -19,8 +19,8 @@ surrogates.
 
 def list_names(names: Sequence[str], most: int = 12) -> str:
     """Return the first names, followed by the number of other names."""
-    others = len(names) - most
-    ending = f" and {others:,} more" if others > 0 else ""
+    remaining = len(names) - most
+    ending = f" and {remaining:,} more" if remaining > 0 else ""
     return ", ".join(names[:most]) + ending
 
 

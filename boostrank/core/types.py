@@ -109,12 +109,12 @@ def check_in_step(**columns: Any) -> None:
     }
     first = next(iter(indices), "")
     for name, index in indices.items():
-        other = indices[first]
+        first_index = indices[first]
         if (
-            len(index) == len(other)
-            and not index.equals(other)
+            len(index) == len(first_index)
+            and not index.equals(first_index)
             and index.is_unique
-            and not len(other.difference(index))
+            and not len(first_index.difference(index))
         ):
             raise DataError(
                 f"{name}= has the index of {first}= in another order: pass"

@@ -59,6 +59,8 @@ def _name_case(value: object) -> str | None:
         (["--param", "objective=sdcg"], "use --objective"),
         (["--valid", "-", "--valid", "-"], "standard input can be read only once"),
         (["--rounds", "0"], "1<=x"),
+        (["--learning-rate", "nan"], "'--learning-rate': 'nan' is not a finite number"),
+        (["--max-bad-share", "nan"], "'--max-bad-share': 'nan'"),
         (["--valid", "no-such-file"], "no-such-file: no such file"),
         (["--eval-at", "1,a"], "'1,a' is not a list"),
         (["--quality", "plain", "--route", "external"], "--route external needs --backend xgboost"),

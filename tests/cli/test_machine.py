@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import invoke, refuse, succeed
+from tests.cli.conftest import FEW, invoke, refuse, succeed
 
 pytest.importorskip("pyarrow", reason="tables are read by pyarrow")
 
@@ -211,3 +211,17 @@ def test_a_machine_is_refused_where_it_cannot_be_read(
     table, scores = graded_table(tmp_path)
     refused = refuse("compare", *scores, table, *options)
     assert words in refused.stderr
+
+
+def test_a_model_keeps_the_columns_that_its_training_dropped(tmp_path: Path) -> None:
+    table, scores = graded_table(tmp_path)
+    header, *lines = table.read_text().splitlines()
+    rows = [f"{line},{number}" for number, line in enumerate(lines)]
+    table.write_text("\n".join([f"{header},shown", *rows]) + "\n")
+    model, train = tmp_path / "model.txt", tmp_path / "train.csv"
+    judged = [row for row in rows if row.split(",")[2]]
+    train.write_text("\n".join([f"{header},shown", *judged]) + "\n")
+    dropped = "machine,gain,weight,shown"
+    succeed("train", train, "--start", "none", "-m", model, "--drop", dropped, *FEW)
+    compared = succeed("compare", scores[0], model, table, "--machine", "machine", "--json")
+    assert len(json.loads(compared.stdout)["judges"]) == 3

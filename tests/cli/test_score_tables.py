@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import invoke, refuse, succeed
+from tests.cli.conftest import FEW, invoke, refuse, succeed
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -77,3 +77,14 @@ def test_a_run_of_scattered_queries_is_refused(
     assert "'0'" in refused.stderr
     assert "boostrank data sort" in refused.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_logged_scores_are_no_feature_even_if_the_model_has_one_of_their_name(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("pyarrow", reason="tables need the extra `tables`")
+    table, model = tmp_path / "table.csv", tmp_path / "model.txt"
+    rows = [f"q{i // 10},{i * 7 % 4},{i % 10},{i * 3 % 11}" for i in range(100)]
+    table.write_text("\n".join(["qid,label,bm25,score", *rows]) + "\n")
+    succeed("train", table, "--start", "none", "-m", model, *FEW)
+    refuse("verify", model, table, "--against", "score", says=("lacks 'score'",))

@@ -58,6 +58,7 @@ COLUMNS = {
         ("+".join(["label"] * 80), 80 * LABEL),
         ("-" * 80 + "label", LABEL),
         ("if*lambda + ﬁ", 2 * LABEL),
+        ("(abs)(-label)", LABEL),
     ],
 )
 def test_values_are_numpys(text, expected):
