@@ -131,8 +131,8 @@ class TargetSpec:
         no_missing: how the target reads missing values, if it has none.
         remedy: what to do about missing values, if the target has none.
         engine: the only engine whose models the target supports; empty for any engine of trees.
-        linear: what differs by field in the target of the same name for linear models, if there is
-            one.
+        linear: the fields with other values in the target of the same name for linear models, if
+            there is one.
         normalises: whether the program computes columns within queries, and adds them with
             weights whose sum is 1, so that only ranks are equal.
         categories: whether the target supports categorical splits.
