@@ -45,9 +45,9 @@ def default_of(feature: str | Mapping[str, Any], unset: float) -> float:
         default = next(chain.from_iterable(map(_stand_ins, queries)), None)
     if default is None:
         return unset
-    word = str(default)
-    is_missing = word == "NaN" or default != default
-    if not is_missing and (isinstance(default, bool) or not NUMBER.fullmatch(word)):
+    default_text = str(default)
+    is_missing = default_text == "NaN" or default != default
+    if not is_missing and (isinstance(default, bool) or not NUMBER.fullmatch(default_text)):
         raise ParameterError(
             f"{name_of(feature)!r} has the default value {default!r}, which is not a number:"
             ' write digits, or "NaN" for a missing value'

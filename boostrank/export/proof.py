@@ -221,8 +221,8 @@ class _Values:
     def _goes_left(self, node: int) -> BoolArray:
         """Return which categories go left at a categorical split, bool[categories]."""
         goes_left = np.full(self.n_categories, bool(self._forest.kind[node] & LISTED_RIGHT))
-        listed = self._forest.categories(int(self._forest.threshold[node]))
-        goes_left[listed] = ~goes_left[listed]
+        listed_categories = self._forest.categories(int(self._forest.threshold[node]))
+        goes_left[listed_categories] = ~goes_left[listed_categories]
         return goes_left
 
     def _one_of(self, categories: BoolArray) -> float:

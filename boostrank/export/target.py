@@ -131,8 +131,8 @@ class TargetSpec:
         no_missing: how the target reads missing values, if it has none.
         remedy: what to do about missing values, if the target has none.
         engine: the only engine whose models the target supports; empty for any engine of trees.
-        linear: what differs by field in the target of the same name for linear models, if there is
-            one.
+        linear: the fields with other values in the target of the same name for linear models, if
+            there is one.
         normalises: whether the program computes columns within queries, and adds them with
             weights whose sum is 1, so that only ranks are equal.
         categories: whether the target supports categorical splits.
@@ -348,8 +348,8 @@ def parents(forest: Forest) -> Int64Array:
     """Return the parent of each node, int64[M]. Roots are their own parents."""
     parent = np.arange(forest.feature.size)
     for child in (forest.left, forest.right):
-        inner = np.flatnonzero(child >= 0)
-        parent[child[inner]] = inner
+        nodes_above = np.flatnonzero(child >= 0)
+        parent[child[nodes_above]] = nodes_above
     return parent
 
 
@@ -358,7 +358,7 @@ def nested(
     leaf: Callable[[float], Any],
     node: Callable[[int, Any, Any], Any],
     base: float = 0.0,
-    most: int = 200,
+    depth_limit: int = 200,
 ) -> list[Any]:
     """Build a nested value for each tree, from its leaves up.
 
@@ -366,25 +366,28 @@ def nested(
         leaf, node: functions that take the value of a leaf, or the number of a node and its
             children's values.
         base: initial score, which becomes a first tree with one leaf unless it is 0.
-        most: maximum number of nodes on a path from a root to a leaf, because programs that read or
-            write nested trees recurse.
+        depth_limit: maximum number of nodes on a path from a root to a leaf, because programs
+            that read or write nested trees recurse.
     """
     depth = depths(parents(forest))
-    if depth.max(initial=0) >= most:
+    if depth.max(initial=0) >= depth_limit:
         deepest_tree = forest.tree[np.argmax(depth)]
         raise ExportError(
-            f"tree {deepest_tree} is deeper than {most} nodes: train with a smaller max_depth"
+            f"tree {deepest_tree} is deeper than {depth_limit} nodes: train with a smaller"
+            " max_depth"
         )
-    done: dict[int, Any] = {}
+    subtrees: dict[int, Any] = {}
 
     def built(node: int) -> Any:
-        return leaf(float(forest.value[~node])) if node < 0 else done.pop(node)
+        return leaf(float(forest.value[~node])) if node < 0 else subtrees.pop(node)
 
-    for at in np.argsort(-depth, kind="stable").tolist():
-        done[at] = node(at, built(int(forest.left[at])), built(int(forest.right[at])))
+    for number in np.argsort(-depth, kind="stable").tolist():
+        subtrees[number] = node(
+            number, built(int(forest.left[number])), built(int(forest.right[number]))
+        )
     base_tree = [leaf(base)] if base else []
     roots = [
-        leaf(float(forest.value[~root])) if root < 0 else done[root]
+        leaf(float(forest.value[~root])) if root < 0 else subtrees[root]
         for root in forest.roots.tolist()
     ]
     return base_tree + roots

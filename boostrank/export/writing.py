@@ -153,8 +153,8 @@ def _prepare_model(
     """Prepare a model. Features that are not `may_be_missing` keep missing values, as these do not
     occur.
     """
-    added = model.column_names[model.n_features :]
-    columns, within = model.feature_names, list_names(added, 4)
+    added_columns = model.column_names[model.n_features :]
+    columns, within_query = model.feature_names, list_names(added_columns, 4)
     features = columns if features is None else features
     names = _name_features(features, columns, one_store=target.one_store)
     _check_names([name], "model", "--name")
@@ -171,14 +171,14 @@ def _prepare_model(
         engine=model.backend,
         names=names,
         categorical=categorical,
-        within=within,
+        within=within_query,
         trees=forest.roots.size,
     ):
         raise ExportError(f"{objection.words}; {objection.fix}")
-    beyond = forest.value[np.abs(forest.value) > np.finfo(np.float32).max]
-    if target.rules.leaves is np.float32 and beyond.size:
+    large_leaves = forest.value[np.abs(forest.value) > np.finfo(np.float32).max]
+    if target.rules.leaves is np.float32 and large_leaves.size:
         raise ExportError(
-            f"a leaf of {beyond[0]:.3g} exceeds the range of float32, the type of leaves in"
+            f"a leaf of {large_leaves[0]:.3g} exceeds the range of float32, the type of leaves in"
             f" {target.title}: choose another target (c, python)"
         )
     if target.rules.sums is np.float32 and not trees.single and model.backend not in target.exact:

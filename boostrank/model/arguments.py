@@ -41,23 +41,26 @@ def takes_engines_arguments(predict: F) -> F:
 
 def _translated(options: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     """Return the arguments under boostrank's names."""
-    left = {
+    remaining_options = {
         name: value
         for name, value in options.items()
         if name not in _NEEDLESS and (name not in _OFF or value)
     }
-    span = left.pop("iteration_range", None) or (0, 0)
+    span = remaining_options.pop("iteration_range", None) or (0, 0)
     if not isinstance(span, list | tuple) or len(span) != 2:
         raise ParameterError(f"iteration_range={span!r} must be a pair (first round, end)")
-    first, last = span
-    if last and last <= first:
+    first_round, end_round = span
+    if end_round and end_round <= first_round:
         raise ParameterError(
-            f"iteration_range=({first}, {last}) has no rounds: end after the start"
+            f"iteration_range=({first_round}, {end_round}) has no rounds: end after the start"
         )
-    for name, value in {"num_iteration": last and last - first, "start_iteration": first}.items():
+    for name, value in {
+        "num_iteration": end_round and end_round - first_round,
+        "start_iteration": first_round,
+    }.items():
         if value:
-            left = put(left, name, value, "iteration_range")
-    return rename(left, names, _RENAMED, "predict")
+            remaining_options = put(remaining_options, name, value, "iteration_range")
+    return rename(remaining_options, names, _RENAMED, "predict")
 
 
 def rename(

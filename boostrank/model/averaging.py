@@ -104,18 +104,20 @@ def cap_trees(models: Sequence[RankingModel], trees: int | None) -> list[Ranking
 
     def trees_after(rounds: int) -> int:
         pairs = zip(counts, best_rounds, strict=True)
-        return start + sum(count.each_round * min(rounds, best) for count, best in pairs)
+        return start + sum(
+            count.each_round * min(rounds, best_round) for count, best_round in pairs
+        )
 
     if trees_after(1) > trees:
         raise _too_few(trees, trees_after(1), start)
     rounds = next(n for n in range(max(best_rounds), 0, -1) if trees_after(n) <= trees)
-    limited = []
+    capped_models = []
     for model in models:
         if model.best_iteration > rounds:
             summary = model.summary and replace(model.summary, best_round=rounds)
             model = model.altered(best_rounds=rounds, summary=summary)
-        limited.append(model)
-    return limited
+        capped_models.append(model)
+    return capped_models
 
 
 def count_trees(model: RankingModel) -> int:
@@ -141,8 +143,8 @@ def check_limit(trees: int, engine: Backend, start: int = 0) -> None:
         raise _too_few(trees, start + 1, start)
 
 
-def _too_few(trees: int, least: int, start: int) -> ParameterError:
-    message = f"max_trees={trees} is too low: the model has at least {least} trees"
+def _too_few(trees: int, fewest_trees: int, start: int) -> ParameterError:
+    message = f"max_trees={trees} is too low: the model has at least {fewest_trees} trees"
     if start:
         message += f", including {start} of the linear start (one per feature);"
         message += " start='none' omits it"

@@ -110,9 +110,9 @@ def _crosses(left: Sequence[_Leaf], right: Sequence[_Leaf], sign: int, feature: 
     """Return True if a left leaf exceeds a right leaf and documents that differ only in the feature
     can reach both.
     """
-    least = min(sign * value for value, _ in right)
+    smallest_right = min(sign * value for value, _ in right)
     for value, box in left:
-        if sign * value <= least:
+        if sign * value <= smallest_right:
             continue
         lower_boxes = [lower for lower_value, lower in right if sign * lower_value < sign * value]
         low, high, missing = np.stack(lower_boxes, axis=1)

@@ -134,9 +134,9 @@ class WithinQuery:
 def _words(value: Any) -> tuple[Any, ...]:
     if isinstance(value, str):
         value = value.split(",")
-    items = [value] if isinstance(value, int) else value
-    stripped = (item.strip() if isinstance(item, str) else item for item in items)
-    return tuple(item for item in stripped if item != "")
+    entries = [value] if isinstance(value, int) else value
+    stripped = (entry.strip() if isinstance(entry, str) else entry for entry in entries)
+    return tuple(entry for entry in stripped if entry != "")
 
 
 def _column(feature: str | int, names: Sequence[str], base: int) -> int:
@@ -163,8 +163,8 @@ class ModelColumns:
     of: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
-        within = f", {self.words()}" if self.kinds else ""
-        return f"{type(self).__name__}({len(self.features):,} features{within})"
+        added_columns = f", {self.words()}" if self.kinds else ""
+        return f"{type(self).__name__}({len(self.features):,} features{added_columns})"
 
     @classmethod
     def of_training(
@@ -185,20 +185,26 @@ class ModelColumns:
         """
         names = data.feature_names
         requested = WithinQuery.of_options(options)
-        before = None if continued is None else replace(continued, features=names)
+        continued_columns = None if continued is None else replace(continued, features=names)
         if requested is None:
-            return before or cls(names)
+            return continued_columns or cls(names)
         columns = requested.columns(names, data.provenance.index_base, unsplittable)
         if requested.of is None and data.categorical:
-            listed = quoted([names[column] for column in data.categorical])
+            categorical_names = quoted([names[column] for column in data.categorical])
             warn_user(
-                f"within_query ignores {listed}: codes of categories are not numbers; name the"
-                " columns by of=",
+                f"within_query ignores {categorical_names}: codes of categories are not numbers;"
+                " name the columns by of=",
                 DataWarning,
             )
-        if before is not None and columns != before:
-            state = f"has {before.words()}" if before.kinds else "has no columns within queries"
-            raise ParameterError(f"init_model {state}, which cannot change: remove within_query")
+        if continued_columns is not None and columns != continued_columns:
+            description = (
+                f"has {continued_columns.words()}"
+                if continued_columns.kinds
+                else "has no columns within queries"
+            )
+            raise ParameterError(
+                f"init_model {description}, which cannot change: remove within_query"
+            )
         return columns
 
     @property
@@ -307,11 +313,11 @@ class ModelColumns:
                 " WithinQuery(of=...))"
             )
         width = n_features + n_added if to_dense else 0
-        filled = np.empty((n_rows, width), np.float32)
+        widened = np.empty((n_rows, width), np.float32)
         sources = np.array(self.of, np.int64)
         if not is_sparse:
-            fill_within_queries(features, sources, self.kinds, queries.ptr, filled, threads)
-            return filled
+            fill_within_queries(features, sources, self.kinds, queries.ptr, widened, threads)
+            return widened
         # Convert sparse rows block by block, to limit the size of dense copies.
         added_blocks = [sparse.csr_matrix((0, n_added), dtype=np.float32)]
         for first_query, last_query in queries.blocks(
@@ -323,7 +329,7 @@ class ModelColumns:
             ptr = queries.ptr[first_query : last_query + 1] - start
             if to_dense:
                 fill_within_queries(
-                    block.toarray(), sources, self.kinds, ptr, filled[start:stop], threads
+                    block.toarray(), sources, self.kinds, ptr, widened[start:stop], threads
                 )
                 continue
             dense = block[:, sources].toarray()
@@ -332,7 +338,7 @@ class ModelColumns:
             fill_within_queries(dense, columns, self.kinds, ptr, added, threads)
             added_blocks.append(sparse.csr_matrix(added))
         if to_dense:
-            return filled
+            return widened
         return sparse.csr_matrix(
             sparse.hstack([features, sparse.vstack(added_blocks)], format="csr"), dtype=np.float32
         )

@@ -386,15 +386,17 @@ class RankingModel:
 
     def altered(self, **changes: Any) -> RankingModel:
         """Return a copy with other constructor arguments."""
-        state = {name: getattr(self, name) for name in ("info", "evals_result", "summary")}
+        arguments = {name: getattr(self, name) for name in ("info", "evals_result", "summary")}
         return RankingModel(
-            **{"booster": self._booster, "best_rounds": self._best_rounds, **state, **changes}
+            **{"booster": self._booster, "best_rounds": self._best_rounds, **arguments, **changes}
         )
 
     def _each_row(
         self, output_kind: str, data: Any, rounds: int, threads: int | None, *row_shape: int
     ) -> Float64Array:
-        features = self._features(data, resolve_threads(threads))
+        if self.columns.kinds:
+            threads = resolve_threads(threads)  # slow next to the scores of one row
+        features = self._features(data, threads or 1)
         if features.shape[0] == 0:
             return np.zeros((0, *row_shape))
         if threads is None and features.shape[0] <= _FEW_ROWS:
@@ -657,17 +659,18 @@ class RankingModel:
                 f"{sidecar_path(path)}: not written by boostrank: {fault}; without it the model"
                 " still opens"
             ) from None
-        best = 0
+        best_rounds = 0
         if sidecar is None and 0 < booster.stopped_rounds < booster.rounds:
-            best = booster.stopped_rounds
+            best_rounds = booster.stopped_rounds
             warn_user(
-                f"{path}: uses {best} of its {booster.rounds} rounds, up to"
-                f" best_iteration={best - 1}, as XGBRanker does; xgboost.Booster.predict uses all",
+                f"{path}: uses {best_rounds} of its {booster.rounds} rounds, up to"
+                f" best_iteration={best_rounds - 1}, as XGBRanker does; xgboost.Booster.predict"
+                " uses all",
                 DataWarning,
             )
         if booster.index_base is not None:
             info = info | {"data": {"index_base": booster.index_base}}
-        return cls(booster, best_rounds=best, info=info, evals_result=history)
+        return cls(booster, best_rounds=best_rounds, info=info, evals_result=history)
 
 
 def calibrated_scores(record: CalibrationRecord | None, scores: Float64Array) -> Float64Array:

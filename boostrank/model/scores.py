@@ -437,12 +437,12 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
     lines = _lines_of(rows.file)
     if lines[0].lstrip().startswith(("{", "[")):
         for line_number, value in json_of(path, lines[0].encode()):
-            entries = value if isinstance(value, list) else [value]
-            for index, entry in enumerate(entries, 1):
-                values = {"score": entry}
-                if isinstance(entry, dict):
-                    rows.columns = _roles_in(list(entry))
-                    values = {role: entry[name] for role, name in rows.columns.items()}
+            records = value if isinstance(value, list) else [value]
+            for index, record in enumerate(records, 1):
+                values = {"score": record}
+                if isinstance(record, dict):
+                    rows.columns = _roles_in(list(record))
+                    values = {role: record[name] for role, name in rows.columns.items()}
                 cells_of_entry = {
                     role: str(cell)
                     for role, cell in values.items()

@@ -117,7 +117,9 @@ def data_of_runs(
     def column(values: Values) -> Float64Array:
         return np.array([values.get(qid, {}).get(name, np.nan) for qid, name in documents])
 
-    grades = {judge: np.maximum(column(each), 0.0) for judge, each in graded.items()}
+    grades = {
+        judge: np.maximum(column(judge_grades), 0.0) for judge, judge_grades in graded.items()
+    }
     labels = np.nan_to_num(next(iter(grades.values())))
     sizes = Counter(qid for qid, _ in documents).values()
     queries = QueryIndex(np.cumsum([0, *sizes]), np.array(asked, object))
@@ -156,16 +158,18 @@ def bind_run(
     return bound, scores[rows]
 
 
-def describe_left_out(run: Values, name: str, judged: Values) -> str:
+def describe_left_out(run: Values, name: str, grades: Values) -> str:
     """Say which queries a run and the qrels do not share, or return "" if there are none."""
-    missing = [qid for qid in judged if qid not in run]
-    unjudged = [qid for qid in run if qid not in judged]
-    parts = []
+    missing = [qid for qid in grades if qid not in run]
+    unjudged = [qid for qid in run if qid not in grades]
+    reasons = []
     if missing:
-        parts.append(f"{len(missing):,} judged without documents (0 in trec_eval -c: {missing[0]})")
+        reasons.append(
+            f"{len(missing):,} judged without documents (0 in trec_eval -c: {missing[0]})"
+        )
     if unjudged:
-        parts.append(f"{len(unjudged):,} without judgements ({unjudged[0]})")
-    return f"{name}: queries left out: {', '.join(parts)}" if parts else ""
+        reasons.append(f"{len(unjudged):,} without judgements ({unjudged[0]})")
+    return f"{name}: queries left out: {', '.join(reasons)}" if reasons else ""
 
 
 def evaluate_run(
@@ -194,12 +198,12 @@ def evaluate_run(
         DataError: if no query in the run is judged, or a file cannot be read.
         ParameterError: if a metric is unknown.
     """
-    judged = values_by_query(qrels)
-    data, (scores,), _ = data_of_runs([run], {"label": judged})
-    bound, listed = bind_run(metrics, data, scores, Conventions.of(rules), threads)
-    results = bound.results(listed)
+    grades = values_by_query(qrels)
+    data, (scores,), _ = data_of_runs([run], {"label": grades})
+    bound, listed_scores = bind_run(metrics, data, scores, Conventions.of(rules), threads)
+    results = bound.results(listed_scores)
     for name, result in results.items():
         by_query = dict(zip(data.queries.qid, result.per_query, strict=True))
-        per_query = np.array([by_query.get(qid, np.nan) for qid in judged])
+        per_query = np.array([by_query.get(qid, np.nan) for qid in grades])
         results[name] = replace(result, per_query=per_query)
     return results

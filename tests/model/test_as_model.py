@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import lightgbm as lgb
 import numpy as np
@@ -91,3 +92,15 @@ def test_a_booster_whose_file_could_not_be_read_is_refused(
     data = boostrank.RankingDataset.from_arrays(X, Y, qid=QID)
     with pytest.raises(ModelError, match=reason):
         boostrank.train({}, data, 1, backend="xgboost", init_model=booster)
+
+
+@pytest.mark.parametrize("kind", ["LGBMRanker", "XGBRanker"])
+def test_scores_of_one_row_count_no_cores(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counting the cores of a machine takes longer than the scores of a row."""
+    ranker, scores = make_model(kind, tmp_path)
+    model, count_cores = as_model(ranker), Mock(return_value=1)
+    monkeypatch.setattr("boostrank.core.machine.available_threads", count_cores)
+    assert model.predict(X[:1]) == pytest.approx(scores[:1])
+    assert not count_cores.called

@@ -343,6 +343,19 @@ def test_trees_see_normalised_values_and_absent_ones_are_0_before(tmp_path: Path
     np.testing.assert_allclose(served.booster.predict(rows), [1.0, 2.0, 2.0, 2.0])
 
 
+def test_infinite_values_stay_infinite_after_a_normaliser(tmp_path: Path) -> None:
+    norm = {"class": "org.apache.solr.ltr.norm.StandardNormalizer", "params": {"std": "4"}}
+    root = {"feature": "a", "threshold": "1e38", "left": {"value": "1"}, "right": {"value": "2"}}
+    document = json.loads(solr_of(root))
+    document["features"] = [{"name": "a", "norm": norm}]
+    path = tmp_path / "model"
+    path.write_text(json.dumps(document))
+    served = RankingModel.load(path)
+    rows = np.array([[3e38], [np.inf], [-np.inf]], np.float32)
+    assert served.predict(rows).tolist() == [1.0, 2.0, 1.0]
+    assert served.booster.predict(rows).tolist() == [1.0, 2.0, 1.0]
+
+
 def test_a_split_of_missing_values_from_all_others_is_read_with_a_normaliser(
     tmp_path: Path,
 ) -> None:
@@ -508,6 +521,22 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
         }
     ).encode(),
 }
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("an unknown feature", "a tree splits on 'b', which is not among its features"),
+        ("one child", "tree 0 is damaged: a node has no 'right'"),
+    ],
+)
+def test_the_reason_tells_unknown_features_from_nodes_without_a_key(
+    name: str, reason: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "model"
+    path.write_bytes(HOSTILE[name]())
+    with pytest.raises(ModelError, match=reason):
+        RankingModel.load(path)
 
 
 @pytest.mark.parametrize("name", HOSTILE)

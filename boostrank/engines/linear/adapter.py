@@ -645,11 +645,11 @@ def minimize_risk(
     method, options = METHODS[optimizer]
     bounds = None
     if any(directions):
-        sides = {0: (None, None), 1: (0.0, None), -1: (None, 0.0)}
-        bounds = [sides[direction] for direction in (*directions, 0)]
+        bounds_of_sign = {0: (None, None), 1: (0.0, None), -1: (None, 0.0)}
+        bounds = [bounds_of_sign[direction] for direction in (*directions, 0)]
     success = False
     while not success and len(path.weights) < end:
-        begin = len(path.weights)
+        first_round = len(path.weights)
         with warnings.catch_warnings(action="ignore"):  # a failed line search; the next starts anew
             solution = minimize(
                 risk,
@@ -658,9 +658,9 @@ def minimize_risk(
                 method=method,
                 bounds=bounds,
                 callback=path.add,
-                options={"gtol": tolerance, "maxiter": end - begin, **options},
+                options={"gtol": tolerance, "maxiter": end - first_round, **options},
             )
-        weights, success = solution.x, solution.success or len(path.weights) == begin
+        weights, success = solution.x, solution.success or len(path.weights) == first_round
     while len(path.weights) < end:  # the risk has converged
         path.add(weights)
     return weights

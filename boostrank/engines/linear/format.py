@@ -156,9 +156,9 @@ class LinearFormat(ModelFormat):
         scaled magnitude.
         """
         magnitudes = np.abs(model.weights()[:-1])
-        used = np.flatnonzero(magnitudes).astype(np.int64)
+        used_columns = np.flatnonzero(magnitudes).astype(np.int64)
         splits = (magnitudes > 0.0).astype(np.int64)
-        return Trees(None, 0, magnitudes, splits, used)
+        return Trees(None, 0, magnitudes, splits, used_columns)
 
 
 LINEAR = LinearFormat()

@@ -25,8 +25,8 @@ _MOST_BYTES = 2**28
 
 def _parse_node(columns: Mapping[str, int], position: tuple[Json, int]) -> Split | float:
     """Parse a node, which is a tree and a position in it."""
-    tree, at = position
-    node = tree["tree_structure"][at]
+    tree, node_index = position
+    node = tree["tree_structure"][node_index]
     if "leaf_value" in node and "threshold" not in node:
         refuse(np.size(node["leaf_value"]) != 1, "a leaf has several values")
         return float(np.ravel(node["leaf_value"])[0])
@@ -93,8 +93,8 @@ def read(document: Any) -> TreeFile:
 def _check_tree(number: int, tree: Json) -> None:
     """Refuse a tree in which a node is not where it says, or has two parents."""
     nodes = tree["tree_structure"]
-    sides = "left_child", "right_child"
-    children = [node[side] for node in nodes for side in sides if side in node]
+    child_keys = "left_child", "right_child"
+    children = [node[child_key] for node in nodes for child_key in child_keys if child_key in node]
     indices = [node["node_index"] for node in nodes]
     refuse(indices != list(range(len(nodes))), f"tree {number}: a node is not at its node_index")
     refuse(sorted(children) != indices[1:], f"tree {number}: a node has no parent, or two")

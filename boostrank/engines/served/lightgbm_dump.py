@@ -34,8 +34,8 @@ def _parse_node(columns: Mapping[str, int], node: Mapping[str, Any]) -> Split | 
     children, missing_left = (node["left_child"], node["right_child"]), bool(node["default_left"])
     if node["decision_type"] == "==":
         categories = str(node["threshold"]).split("||")
-        listed = [int(category) for category in categories if category]
-        return Split(feature, listed, False, *children)  # missing ones always go right
+        left_categories = [int(category) for category in categories if category]
+        return Split(feature, left_categories, False, *children)  # missing ones always go right
     threshold = float(node["threshold"])
     if missing_type == "None":  # missing values are read as 0
         missing_left = threshold >= 0.0

@@ -57,9 +57,9 @@ def _read_linear(document: str, names: Sequence[str]) -> LinearFile:
     lines = [line for line in document.splitlines() if line.strip() and line[0] != "#"]
     refuse(len(lines) != 1, "it must have one line of weights")
     weights: dict[int, float] = {}
-    for entry in lines[0].split():
-        number, _, weight = entry.partition(":")
-        refuse(not re.fullmatch(r"\d{1,9}", number), f"{entry[:40]!r} is no weight")
+    for term in lines[0].split():
+        number, _, weight = term.partition(":")
+        refuse(not re.fullmatch(r"\d{1,9}", number), f"{term[:40]!r} is no weight")
         refuse(int(number) in weights, f"feature {number} has two weights")
         weights[int(number)] = float(weight)
     bias = weights.pop(0, 0.0)

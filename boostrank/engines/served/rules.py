@@ -91,10 +91,10 @@ NO_SCALES: Mapping[str, Scale] = MappingProxyType({})
 """Features that are not scaled."""
 
 
-def check_scale(shift: float, divisor: float, what: str) -> Scale:
+def check_scale(shift: float, divisor: float, source: str) -> Scale:
     """Return the scaling of a feature, or refuse one that float32 cannot hold."""
-    refuse(not abs(shift) <= _LARGEST, f"{what} subtracts {shift:g}")
-    refuse(not 1.0 / _LARGEST <= divisor <= _LARGEST, f"{what} divides by {divisor:g}")
+    refuse(not abs(shift) <= _LARGEST, f"{source} subtracts {shift:g}")
+    refuse(not 1.0 / _LARGEST <= divisor <= _LARGEST, f"{source} divides by {divisor:g}")
     return Scale(shift, divisor)
 
 

@@ -58,7 +58,7 @@ class TreeFile:
         for column, (shift, divisor) in self.scale.items():  # in float32, as Solr does
             values = rows[:, column]
             if self.rules.missing is not None:
-                values = np.nan_to_num(values, nan=self.rules.missing)
+                values = np.where(np.isnan(values), np.float32(self.rules.missing), values)
             rows[:, column] = (values - np.float32(shift)) / np.float32(divisor)
         return scores(ServedTrees(self.forest, np.zeros(0)), rows, self.rules)
 
@@ -71,8 +71,8 @@ class TreeFile:
             bounds: Any = sums.astype(np.float64)
             if rules.strict:
                 single = bounds.astype(np.float32)
-                below = np.nextafter(single, -np.inf)
-                bounds = np.where(single < bounds, single, below).astype(np.float64)
+                next_lower = np.nextafter(single, -np.inf)
+                bounds = np.where(single < bounds, single, next_lower).astype(np.float64)
         threshold = np.where(forest.categorical, forest.threshold, bounds)
         for column, (shift, divisor) in self.scale.items():
             is_of_column = forest.feature == column
@@ -82,6 +82,13 @@ class TreeFile:
         if rules.missing is not None:
             missing_left = rules.missing <= threshold
         return plain_text(self.names, forest, threshold, missing_left)
+
+
+class _Columns(dict[str, int]):
+    """The columns of the features that a file lists."""
+
+    def __missing__(self, name: str) -> int:
+        raise ModelError(f"a tree splits on {name!r}, which is not among its features")
 
 
 def read_trees(
@@ -106,7 +113,7 @@ def read_trees(
     """
     check_names(names)
     refuse(not roots, "it has no trees")
-    columns = {name: column for column, name in enumerate(names)}
+    columns = _Columns({name: column for column, name in enumerate(names)})
     # Each node has its feature, threshold or set, kind, tree, and children, from `_LEFT` on.
     nodes, leaves, first_nodes = list[list[float]](), list[float](), list[int]()
     sets, n_words = list[Array](), 0
@@ -115,7 +122,7 @@ def read_trees(
             # List parents before their children.
             unvisited: list[tuple[Any, int, int, int]] = [(root, -1, 0, 1)]
             while unvisited:
-                node, parent, side, depth = unvisited.pop()
+                node, parent, child_field, depth = unvisited.pop()
                 refuse(depth > MAX_DEPTH, f"tree {tree} is deeper than {MAX_DEPTH:,}")
                 refuse(len(nodes) + n_words > _MOST_NODES, "its trees are too large")
                 split = parse(columns, node)
@@ -142,11 +149,11 @@ def read_trees(
                 if parent < 0:
                     first_nodes.append(number)
                 else:
-                    nodes[parent][side] = number
+                    nodes[parent][child_field] = number
         except ModelError:
             raise
         except DAMAGE as error:
-            lack = "there is no key or feature " if isinstance(error, KeyError) else ""
+            lack = "a node has no " if isinstance(error, KeyError) else ""
             raise ModelError(f"tree {tree} is damaged: {lack}{error}") from None
     table = np.array(nodes, np.float64).reshape(-1, _RIGHT + 1).T
     keys = "feature", "threshold", "kind", "tree", "left", "right"

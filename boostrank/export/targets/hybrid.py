@@ -32,11 +32,11 @@ def _weights(model: ServedModel, kind: str = "minmax") -> dict[str, float]:
     linear, names = model.linear, model.feature_names
     # Only columns of this kind may weigh, and no weight may be negative.
     scores = [re.fullmatch(rf"{kind}\((.*)\|query\)", name) for name in names]
-    others = [names[i] for i in linear.used if scores[i] is None]
-    if others:
+    unscored_columns = [names[i] for i in linear.used if scores[i] is None]
+    if unscored_columns:
         raise ExportError(
-            f"hybrid search has no {quoted(others)}: train with --within-query {kind} --param"
-            " scaling=scores"
+            f"hybrid search has no {quoted(unscored_columns)}: train with --within-query {kind}"
+            " --param scaling=scores"
         )
     negative = [names[i] for i in linear.used if linear.weights[i] < 0.0]
     if negative or not linear.used.size:

@@ -112,10 +112,10 @@ class _Language:
         }
         next_column = iter(columns)
 
-        def fill_in(word: re.Match[str]) -> str:
-            if word[0] == "COLUMN":
+        def fill_in(placeholder: re.Match[str]) -> str:
+            if placeholder[0] == "COLUMN":
                 return next(next_column) or "0"
-            return str(values.get(word[0], word[0]))
+            return str(values.get(placeholder[0], placeholder[0]))
 
         title = re.sub(r'[^ -~]|[*/?\\"]', "_", model.name)
         origin = f"boostrank: {title}, with {precision_words} {model.engine}"

@@ -76,9 +76,9 @@ def _write(model: ServedModel) -> bytes:
     columns, tables, forest = _tables(model.trees.forest, len(model.feature_names))
     if columns.size:
         end = np.array([len(table) - 2.0 for table in tables])
-        turned = np.any(model.trees.forest.kind & LISTED_RIGHT)
-        least = np.array(np.where(turned, 0.0, np.nextafter(-1.0, 0.0)))
-        constants = {"columns": columns, "least": least, "end": end, "none": end + 1.0}
+        has_listed_right = np.any(model.trees.forest.kind & LISTED_RIGHT)
+        least_code = np.array(np.where(has_listed_right, 0.0, np.nextafter(-1.0, 0.0)))
+        constants = {"columns": columns, "least": least_code, "end": end, "none": end + 1.0}
         graph_text += _FROM_CODES
         for i, table in enumerate(tables):
             constants |= {f"at{i}": np.array(i), f"table{i}": table}
@@ -143,8 +143,10 @@ def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[Array], F
     cells, width = 0, n_features
     for column in columns.tolist():
         nodes_of_column = nodes[feature[nodes] == column]
-        listed = [forest.categories(int(number)) for number in forest.threshold[nodes_of_column]]
-        codes = int(np.concatenate(listed).max(initial=-1)) + 1
+        category_sets = [
+            forest.categories(int(number)) for number in forest.threshold[nodes_of_column]
+        ]
+        codes = int(np.concatenate(category_sets).max(initial=-1)) + 1
         cells += (codes + 2) * nodes_of_column.size
         if cells > _MOST_CELLS:
             raise ExportError(
@@ -153,11 +155,11 @@ def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[Array], F
                 " without gaps, or export to c"
             )
         # Directions of all codes, of unknown codes and of missing values, without repeated columns.
-        turned = (forest.kind[nodes_of_column] & LISTED_RIGHT) != 0
-        right = np.tile(~turned, (codes + 2, 1))
+        listed_right = (forest.kind[nodes_of_column] & LISTED_RIGHT) != 0
+        right = np.tile(~listed_right, (codes + 2, 1))
         right[-1] = (forest.kind[nodes_of_column] & NAN_LEFT) == 0
-        for i, categories in enumerate(listed):
-            right[categories, i] = turned[i]
+        for i, categories in enumerate(category_sets):
+            right[categories, i] = listed_right[i]
         table, table_column = np.unique(right, axis=1, return_inverse=True)
         feature[nodes_of_column] = width + table_column.reshape(-1)
         threshold[nodes_of_column] = 0.5

@@ -30,25 +30,25 @@ _ZERO = np.float32(2e-35)  # LightGBM treats smaller values as zero
 def write(model: ServedModel) -> bytes:
     """Write a model for Solr's model store."""
     forest = model.trees.forest
-    stored, left = _before_slack(forest), missing_goes_left(forest)
+    stored, missing_left = _before_slack(forest), missing_goes_left(forest)
 
-    def node(number: int, yes: Any, no: Any) -> Json:
+    def node(number: int, left: Any, right: Any) -> Json:
         return {
             "feature": model.feature_names[forest.feature[number]],
             "threshold": java_text(stored[number]),
-            "missing": "left" if left[number] else "right",
-            "left": yes,
-            "right": no,
+            "missing": "left" if missing_left[number] else "right",
+            "left": left,
+            "right": right,
         }
 
     # The trees, and the features that they use.
     roots = nested(forest, lambda value: {"value": java_text(value)}, node, model.trees.base)
-    used = [model.feature_names[i] for i in forest.used]
+    used_names = [model.feature_names[i] for i in forest.used]
     params = {
         "isNullSameAsZero": False,
         "trees": [{"weight": "1", "root": root} for root in roots],
     }
-    features = [{"name": name} for name in used or model.feature_names[:1]]
+    features = [{"name": name} for name in used_names or model.feature_names[:1]]
     return _document(model, "MultipleAdditiveTreesModel", features, params)
 
 
@@ -89,13 +89,13 @@ def _before_slack(forest: Forest) -> Float32Array:
     cut = cuts(forest)
     rounded = (cut.astype(np.float64) - float(SLACK)).astype(np.float32)
     with np.errstate(over="ignore"):
-        lower = up = np.nextafter(rounded, -np.inf)
-        higher = down = np.nextafter(rounded, np.inf)
+        lower = rounded_up = np.nextafter(rounded, -np.inf)
+        higher = rounded_down = np.nextafter(rounded, np.inf)
         for candidate in (rounded, higher):
-            up = np.where(up + SLACK >= cut, up, candidate)
+            rounded_up = np.where(rounded_up + SLACK >= cut, rounded_up, candidate)
         for candidate in (rounded, lower):
-            down = np.where(down + SLACK <= cut, down, candidate)
-        stored = np.where(np.abs(cut) < _ZERO, down, up)
+            rounded_down = np.where(rounded_down + SLACK <= cut, rounded_down, candidate)
+        stored = np.where(np.abs(cut) < _ZERO, rounded_down, rounded_up)
     # Adjacent thresholds of a feature that differ in the model and are equal in Solr.
     order = np.lexsort((cut, forest.feature))
     sorted_cut, sorted_stored = cut[order], stored[order]

@@ -69,7 +69,9 @@ def _write(model: ServedModel) -> bytes:
             depth=max(smaller.depth + 1, larger.depth),
         )
 
-    cases = nested(forest, lambda value: _Case(f"ELSE {_number(value)}"), write_node, most=4096)
+    cases = nested(
+        forest, lambda value: _Case(f"ELSE {_number(value)}"), write_node, depth_limit=4096
+    )
     text = _query(model, trees.base, [case.text for case in cases])
     # Limits of SQLite and DuckDB.
     depth = max((case.depth for case in cases), default=0)
@@ -188,10 +190,10 @@ def _turns(numbers: Float32Array) -> Float64Array:
     """
     neighbours = np.array([numbers, np.nextafter(numbers, np.inf)], np.float64)
     # Beyond the largest float32 number, rounding uses the next power of two.
-    middle = np.clip(neighbours, -(2.0**128), 2.0**128).mean(axis=0)
+    midpoints = np.clip(neighbours, -(2.0**128), 2.0**128).mean(axis=0)
     with np.errstate(over="ignore"):
-        rounds_down = middle.astype(np.float32) <= numbers
-    turns = np.where(rounds_down, middle, np.nextafter(middle, -np.inf))
+        rounds_down = midpoints.astype(np.float32) <= numbers
+    turns = np.where(rounds_down, midpoints, np.nextafter(midpoints, -np.inf))
     return np.where(numbers == np.inf, np.inf, turns)
 
 
