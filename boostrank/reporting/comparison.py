@@ -311,7 +311,8 @@ class Comparison(Result):
             }
             for row in self.regressions
         ]
-        columns = ("qid - query", "old .4f", "new .4f", loss, *map(Column, self.of_segment))
+        columns: list[Column | str] = ["qid - query", "old .4f", "new .4f", loss]
+        columns += map(Column, self.of_segment)
         return table_of_rows("worst", rows, columns)
 
     def to_dict(self) -> dict[str, Any]:
