@@ -167,11 +167,13 @@ class Reader:
                         f"pass --gain '{gain}' to measure it by this gain"
                     )
                 spaces[name] = self.feature_space(model, name, paths)
+        # The option --drop, which --machine sets, replaces that of the training data.
         names = {name for space in spaces.values() for name in space.feature_names}
+        for space in spaces.values():
+            names.update(space.columns.get("drop") or ())
         for name, space in spaces.items():
-            # The option --drop, which --machine sets, replaces that of the training data.
-            others = names.difference(space.feature_names).union(space.columns.get("drop") or ())
-            spaces[name] = replace(space, ignored=self._ignored | others)
+            ignored = self._ignored | names.difference(space.feature_names)
+            spaces[name] = replace(space, ignored=ignored)
         once = [path for path in paths if path == "-" or Path(path).is_fifo()]
         if len(set(spaces.values())) > 1 and once:
             raise InputError(
