@@ -335,14 +335,15 @@ def _make_checkpoint(files: TrainFilesOptions, options: TrainOptions) -> Checkpo
     if options.checkpoint is None and files.model is None:
         raise ParameterError("name the checkpoint's file: checkpoint='model.checkpoint'")
     path = options.checkpoint or f"{files.model}.checkpoint"
+    resumption = {"resume": files.resume, "resume_or_restart": files.resume_or_restart}
+    checkpoint = Checkpoint(path, every=files.checkpoint_every, **resumption)
     if isinstance(options.init_model, str | os.PathLike):
         check_not_read(path, [options.init_model])
     if files.model is not None:
         outputs = (files.model, sidecar_path(files.model))
         if os.path.realpath(path) in [os.path.realpath(output) for output in outputs]:
             raise InputError(f"{path}: the checkpoint and the model need different files")
-    resumption = {"resume": files.resume, "resume_or_restart": files.resume_or_restart}
-    return Checkpoint(path, every=files.checkpoint_every, **resumption)
+    return checkpoint
 
 
 class _LocalTraining:

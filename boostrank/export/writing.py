@@ -154,7 +154,7 @@ def _prepare_model(
     occur.
     """
     added_columns = model.column_names[model.n_features :]
-    columns, within_query = model.feature_names, list_names(added_columns, 4)
+    columns, listed_columns = model.feature_names, list_names(added_columns, 4)
     features = columns if features is None else features
     names = _name_features(features, columns, one_store=target.one_store)
     _check_names([name], "model", "--name")
@@ -171,7 +171,7 @@ def _prepare_model(
         engine=model.backend,
         names=names,
         categorical=categorical,
-        within=within_query,
+        within=listed_columns,
         trees=forest.roots.size,
     ):
         raise ExportError(f"{objection.words}; {objection.fix}")

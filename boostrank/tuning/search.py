@@ -319,7 +319,7 @@ class _Search:
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that must be unchanged when a search is resumed."""
-        within_query = WithinQuery.of_options(self.plan.options)
+        query_columns = WithinQuery.of_options(self.plan.options)
         return {
             "fixed": (
                 {name: str(value) for name, value in self.fixed.items()}
@@ -335,7 +335,7 @@ class _Search:
             "conventions": str(self.plan.conventions),
             "seed": self.seed,
             "data": [data.fingerprint for data in (self.plan.train_set, *self.plan.held_out_sets)],
-        } | ({} if within_query is None else within_query.record)
+        } | ({} if query_columns is None else query_columns.record)
 
     def measure_start(self, study: Any) -> None:
         """Evaluate the given parameters several times for the baseline and its variation due to
