@@ -290,7 +290,7 @@ class Work:
 
     @property
     def leaves(self) -> int:
-        """The maximum number of leaves a tree: a parameter, 2^max_depth (at most 2^20), or 31."""
+        """The maximum number of leaves per tree: a parameter, 2^max_depth (at most 2^20), or 31."""
         depth = int(self.params.get("max_depth", 0) or 0)
         default = min(2**depth, 2**20) if depth > 0 else 31
         return self._parameter(_LEAVES, default)
@@ -332,9 +332,9 @@ def find_route(
     routes = routes_of(work, backend)
     names = ENGINES[backend].routes if route == "auto" else (route,)
     candidates = [
-        candidate_route
-        for candidate_route in routes
-        if candidate_route.backend == backend and candidate_route.name in names
+        candidate
+        for candidate in routes
+        if candidate.backend == backend and candidate.name in names
     ]
     bound = free_memory() if limit is None else limit
     if math.isinf(candidates[0].peak):
@@ -404,12 +404,12 @@ def _refusal(
     candidates: Sequence[Route], routes: Sequence[Route], bound: float, *, is_limited: bool
 ) -> str:
     """Return a message with the required memory and the first change that would fit."""
-    cheapest = min(candidates, key=lambda route: route.peak)
+    smallest = min(candidates, key=lambda route: route.peak)
     memory = f"only {size_words(bound)} are free"
     if is_limited:
         memory = f"--memory-limit is {size_words(bound)}"
     message = (
-        f"training would take about {size_words(cheapest.peak)} ({cheapest.options}), and {memory}"
+        f"training would take about {size_words(smallest.peak)} ({smallest.options}), and {memory}"
     )
     fitting = next((route for route in routes if route.peak <= bound), None)
     if fitting is not None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -64,7 +64,7 @@ class Propensities:
     """
 
     examination: Float64Array
-    false_clicks: Float64Array = ()  # type: ignore[assignment]
+    false_clicks: Float64Array = field(default_factory=lambda: np.zeros(0))
     errors: Float64Array | None = None
     method: str = "given"
     moved: int = 0
@@ -381,7 +381,7 @@ class ClickLog:
 
     def _sum(self, values: ArrayLike) -> Float64Array:
         """Sum the values of entries by document, float64[N]."""
-        return np.asarray(np.bincount(self.rows, values, self.n_documents), np.float64)
+        return np.bincount(self.rows, values, self.n_documents)
 
 
 def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:

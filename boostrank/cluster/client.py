@@ -57,7 +57,7 @@ from boostrank.records import ModelInfo
 
 _LAUNCHERS = ("local", "env", "dask", "spark", "ray")
 """Modules in `boostrank.cluster` with launchers."""
-_OF_TABLES = [Option(name=name, help="") for name in ("format", "categorical_feature")]
+_OF_READERS = [Option(name=name, help="") for name in ("format", "categorical_feature")]
 
 
 def launcher_of(workers: Any) -> Launcher:
@@ -76,7 +76,7 @@ def launcher_of(workers: Any) -> Launcher:
     return launcher
 
 
-@takes_options((*KEYWORDS.values(), *declared(ReadOptions).values(), *_OF_TABLES))
+@takes_options((*KEYWORDS.values(), *declared(ReadOptions).values(), *_OF_READERS))
 def train(
     workers: Any,
     params: Mapping[str, Any] | None,
@@ -189,10 +189,10 @@ class ClusterTraining:
         if self.on_folds and self._checkpoint:
             raise ParameterError("folds on a cluster write no checkpoints: leave out checkpoint")
         # Keep what this process does, and leave the rest to the workers.
-        self._model, self._start_rounds = None, 0
+        self._model, self._rounds_before = None, 0
         if options.init_model is not None:
             self._model = as_model(options.init_model, "init_model")
-            self._start_rounds = self._model.best_iteration
+            self._rounds_before = self._model.best_iteration
         options = replace(options, init_model=self._model, checkpoint=None, callbacks=())
         self.options, self._engine = options, get_backend(options.backend)
         file = options.objective
@@ -208,7 +208,7 @@ class ClusterTraining:
                 " one machine"
             )
         self._history, self._saved = History(), 0
-        self._history.rounds = self._start_rounds
+        self._history.rounds = self._rounds_before
 
     def start(
         self, workers: Any, data: Any, valid: Any, valid_names: Sequence[str] | None
@@ -352,7 +352,7 @@ class ClusterTraining:
 
     def _trained(self, tasks: list[tuple[Any, ...]], started: float) -> RankingModel:
         """Train, while this process calls the callbacks and writes checkpoints."""
-        self._total = self._start_rounds + self.settings.rounds
+        self._total = self._rounds_before + self.settings.rounds
         try:
             results = self._workers.work("fit", tasks, self._when)
         except TrainingError as error:
@@ -419,7 +419,7 @@ class ClusterTraining:
 
     def _model_of(self, rounds: int, body: bytes, info: ModelInfo) -> RankingModel:
         """Return a model of the first rounds, with their metrics."""
-        booster, end = self._engine.load(body), rounds - self._start_rounds
+        booster, end = self._engine.load(body), rounds - self._rounds_before
         if booster.rounds > rounds:  # a round failed after its tree was added
             booster = self._engine.load(booster.to_bytes(rounds))
         history = {

@@ -44,7 +44,7 @@ class SparkWorkers(Launcher):
         self._rows = rows.repartition(self.size, qid).sortWithinPartitions(_SET, qid)
 
     def run(self, call: Call) -> None:
-        """Serve in the tasks of one barrier stage, one a rank, which Spark does not retry."""
+        """Serve in the tasks of one barrier stage, one per rank, which Spark does not retry."""
         threads = int(self._session.conf.get("spark.task.cpus", "1"))
 
         def task(batches: Iterator[Any]) -> Iterator[Any]:

@@ -155,7 +155,8 @@ def _as_float32(values: Array) -> Float32Array:
     if values.dtype.kind in "iu" and values.ndim == 2:
         rounded_columns = np.flatnonzero(np.any(converted != values, axis=0))
         if rounded_columns.size:
-            warn_user(coarse_words([f"f{column + 1}" for column in rounded_columns]))
+            names = default_feature_names(values.shape[1])
+            warn_user(coarse_words([names[column] for column in rounded_columns]))
     return converted
 
 

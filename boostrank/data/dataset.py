@@ -508,8 +508,7 @@ class RankingDataset:
 
         Args:
             gain: expression over `label` and features, such as "0.7*label + 0.3*log1p(margin)"; see
-                `core.conventions`. The new labels are used with the gain "linear". Columns that are
-                not features are only available to the argument `gain` of `read` and `from_frame`.
+                `core.conventions`. The new labels are used with the gain "linear".
             columns: float64[N] by name, the columns that are not features.
 
         Raises:

@@ -110,14 +110,14 @@ def truncated_text(p: Profile) -> Iterator[Finding]:
 
 def split_queries(p: Profile) -> Iterator[Finding]:
     """Find query ids that reappear after another query, or in the next file."""
-    _, first_pieces, query = np.unique(p.ids, return_index=True, return_inverse=True)
-    begins = first_pieces[query]
-    again = np.flatnonzero(begins != np.arange(begins.size))
+    _, first_of_query, query = np.unique(p.ids, return_index=True, return_inverse=True)
+    first_piece = first_of_query[query]
+    again = np.flatnonzero(first_piece != np.arange(first_piece.size))
     if not again.size or p.grouped_by_file or p.reading.regroup:
         return
     piece = again[0]
-    queries = np.unique(begins[again]).size
-    first = begins[piece]
+    queries = np.unique(first_piece[again]).size
+    first = first_piece[piece]
     first_place = p.at(p.line[first])
     if first == piece - 1:
         message = f"qid {p.qid(piece)} continues from the previous file ({first_place})"

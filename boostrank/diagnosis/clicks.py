@@ -97,8 +97,8 @@ def moves(clicks: _Clicks) -> Iterator[Finding]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
             curve = estimate_propensities(log, clicks.queries)
-    # Explain why there is no curve at all, such as no impressions at position 1.
     except DataError:
+        # Explain why there is no curve at all, such as no impressions at position 1.
         reason = (
             "no clicked document was shown both at position 1 and elsewhere, and no chain of"
             " documents joins them"

@@ -42,7 +42,7 @@ class Columns:
         names: feature names, in the order of the data set.
         places: position of each feature.
         label, qid, weight, id: positions of these columns; None if there is no such column, or
-            nobody reads it.
+            it is not read.
         coded: positions of categorical features.
         how: values of the options `label`, `qid`, `weight`, `id` and `drop`, which are recorded
             with a model.

@@ -184,23 +184,23 @@ def _match(
     # Count the problems, with the first place of each.
     unlogged_rows = np.flatnonzero(~np.isin(judged_keys, logged_keys))
     is_judged = np.isin(logged_keys, judged_keys)
-    unrows_by_column = np.flatnonzero(~is_judged)
+    unjudged_rows = np.flatnonzero(~is_judged)
     repeated_rows = np.setdiff1d(np.arange(logged_keys.size), first)
     problems = {
         "unlogged": (np.unique(judged_keys[unlogged_rows]).size, place_of(judges, unlogged_rows)),
         "unjudged": (
-            np.unique(logged_keys[unrows_by_column]).size,
-            place_of(logs, unrows_by_column),
+            np.unique(logged_keys[unjudged_rows]).size,
+            place_of(logs, unjudged_rows),
         ),
         "repeated": (repeated_rows.size, place_of(logs, repeated_rows)),
     }
-    if unrows_by_column.size == logged_keys.size:
+    if unjudged_rows.size == logged_keys.size:
         raise DataError(
             f"no judged document was logged: {place_of(judges, [0])} is judged, and"
             f" {place_of(logs, [0])} is logged; queries and documents must have the same names in"
             " both"
         )
-    if unjudged == "stop" and unrows_by_column.size:
+    if unjudged == "stop" and unjudged_rows.size:
         raise DataError(f"{problems['unjudged'][1]} has no judgement; use --unjudged drop or zero")
     # Find the values of logged documents, in the order of their keys.
     values = {}

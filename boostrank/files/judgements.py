@@ -252,7 +252,8 @@ def _is_list(line: bytes, value_name: str) -> bool:
 
 def _has_values(line: bytes, value_name: str) -> bool:
     """Return whether the first line of a text has a query, a document and a value."""
-    return _OF_PAIRS < len(_cells(line)) in _FORMS[value_name] and _is_list(line, value_name)
+    width = len(_cells(line))
+    return width > _OF_PAIRS and width in _FORMS[value_name] and _is_list(line, value_name)
 
 
 def is_list(path: str, value_name: str) -> bool:

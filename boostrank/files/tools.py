@@ -232,7 +232,8 @@ def _send(
         if declarations is None:
             declarations = b"" if piece.head or not declare else declarations_in(bytes(piece.text))
         elif declarations and at is not None and not outputs[at].rows:
-            outputs[at].write(declarations)
+            # A later file may begin with declarations of its own.
+            outputs[at].write(b"" if declarations_in(bytes(piece.text)) else declarations)
         if at is not None:
             outputs[at].add(piece)
         read_bytes += piece.text.nbytes

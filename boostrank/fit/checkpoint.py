@@ -323,7 +323,7 @@ def _read(path: str) -> tuple[Resumed, Record, int]:
 
 
 def _parse(data: bytes) -> tuple[Resumed, Record, int]:
-    first, _, rest_of_line = data[:200].partition(b"\n")
+    first, _, after_first_line = data[:200].partition(b"\n")
     if not re.fullmatch(rb"%s\d{1,9}" % _MAGIC, first):
         raise ModelError(
             "the file is not a checkpoint of boostrank, or its first bytes are damaged"
@@ -332,7 +332,7 @@ def _parse(data: bytes) -> tuple[Resumed, Record, int]:
         raise ModelError("a newer boostrank wrote this checkpoint, and only it can resume from it")
     start = len(first) + 1 + _DIGITS + 1
     digest = hashlib.sha256(memoryview(data)[start:]).hexdigest()
-    if rest_of_line[: _DIGITS + 1] != digest.encode() + b"\n":
+    if after_first_line[: _DIGITS + 1] != digest.encode() + b"\n":
         raise ModelError("the file is truncated or damaged, as its checksum does not match")
     # The header is followed by the model, the metrics and the scores.
     line_end = data.index(b"\n", start)

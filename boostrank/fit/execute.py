@@ -133,8 +133,7 @@ class Folds:
     ) -> None:
         self._data, self._collective = training.train_set, training.collective
         numbers = number_queries(self._data, count, seed, counted, self._collective)
-        self.fold, self._copy = numbers % count, self._data.take
-        self._part = self._copy
+        self.fold, self._part = numbers % count, self._data.take
         self._fold_starts: FoldStarts | None = None
         self._starts: dict[Any, CrossFitted] = {}
         if shares and training.engine.shares_bins and self._collective.is_alone:
@@ -165,7 +164,7 @@ class Folds:
 
     def held_out(self, fold: int) -> RankingDataset:
         """Return a copy of the queries in a fold."""
-        return self._copy(np.flatnonzero(self.fold == fold))
+        return self._data.take(np.flatnonzero(self.fold == fold))
 
     def rows(self, fold: int) -> BoolArray:
         """Return a mask of the rows in a fold, bool[N]."""
@@ -219,7 +218,7 @@ def used_columns(plan: Plan) -> Int64Array | None:
 
 
 def _train_columns(plan: Plan, columns: Int64Array, fold_ended: FoldEnded | None) -> RankingModel:
-    """Train on some columns, and return the model of all features. So is the model of an error."""
+    """Train on some columns, and return the model with all features, as a TrainingError does."""
     failure: TrainingError | None = None
     try:
         model = _train(_narrow(plan, columns), fold_ended)
@@ -363,7 +362,7 @@ def _train_member(
             raise
         message = f"fold {fold + 1}: {training.name}: {error}; trained as {first.name} instead"
         warn_user(message, DataWarning)
-    replacement = plan.replacements[fold]
+    replacement = plan.make_training(plan.seed + fold, first)
     return first, replacement, train(replacement)
 
 

@@ -312,12 +312,9 @@ class Plan:
             return (self.make_training(),)
         return tuple(map(self.make_training, itertools.count(self.seed), self.preset.members))
 
-    @cached_property
-    def replacements(self) -> tuple[Training, ...]:
-        """The training of the first member for each fold, for one whose own member fails."""
-        first, *_ = self.preset.members
-        seeds = range(self.seed, self.seed + len(self.preset.members))
-        return tuple(self.make_training(seed, first) for seed in seeds)
+    def check_trainings(self) -> None:
+        """Raise the errors of all trainings, before the first of them."""
+        _ = self.trainings
 
     def make_training(self, seed: int | None = None, member: Member | None = None) -> Training:
         """Return the training of a member on all queries, with another seed if there is one.

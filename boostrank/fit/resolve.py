@@ -110,7 +110,7 @@ def resolve(
     # Choose trees, rounds, folds and their members.
     preset = choose_preset(plan)
     plan = replace(plan, preset=preset, params=preset.update(params))
-    measured = [data for training in plan.trainings for _, data in training.valid]
+    measured = [data for _, data in plan.valid]
     if preset.folds:
         measured.append(plan.train_set)
     if any(data.document_weights is not None for data in measured):
@@ -118,6 +118,7 @@ def resolve(
     if preset.note:
         message = f"quality={preset.quality!r} trains a single model: {preset.note}"
         warn_user(message, DataWarning)
+    plan.check_trainings()
     return plan
 
 
@@ -173,9 +174,9 @@ def _choose_fill(
         raise ParameterError(
             "fill and columns within queries cannot be used together: fill the data before training"
         )
-    is_missing = engine.params.resolve_names(params).get("zero_as_missing")
-    if is_missing or not engine.grows_trees:
-        unfit = "zero_as_missing" if is_missing else engine.name
+    zero_as_missing = engine.params.resolve_names(params).get("zero_as_missing")
+    if zero_as_missing or not engine.grows_trees:
+        unfit = "zero_as_missing" if zero_as_missing else engine.name
         raise ParameterError(f"fill is not available with {unfit}")
     if data.on_disk:
         raise DataError("fill needs rows in memory: use --route memory, or fill the files")

@@ -155,43 +155,43 @@ def check_options(options: TrainOptions) -> Settings:
 
 def split_params(params: ParamValues | None, rounds: int, backend: Backend) -> Settings:
     """Split `params`. The accepted names and aliases are those of LightGBM and of the objective."""
-    tree_params = dict(params or {})
-    _translate_ranker_params(tree_params)
+    engine_params = dict(params or {})
+    _translate_ranker_params(engine_params)
     # What all objectives have: rounds, early stopping, threads and metrics.
-    requested = pop_param(tree_params, OBJECTIVE_NAMES, None)
+    requested = pop_param(engine_params, OBJECTIVE_NAMES, None)
     if requested is None:
         requested = default_objective(backend.name)
-    rounds = as_whole(pop_param(tree_params, ROUNDS_NAMES, rounds), "num_boost_round", 1)
+    rounds = as_whole(pop_param(engine_params, ROUNDS_NAMES, rounds), "num_boost_round", 1)
     patience = as_whole(
-        pop_param(tree_params, STOPPING_NAMES, None) or 0, "early_stopping_round", -1
+        pop_param(engine_params, STOPPING_NAMES, None) or 0, "early_stopping_round", -1
     )
-    min_delta = float(_MIN_DELTA.parse(tree_params.pop(_MIN_DELTA.name, 0.0)))
-    tree_params.pop("first_metric_only", None)  # always true: see callbacks.EarlyStopping
-    threads = pop_param(tree_params, _THREADS, None)
+    min_delta = float(_MIN_DELTA.parse(engine_params.pop(_MIN_DELTA.name, 0.0)))
+    engine_params.pop("first_metric_only", None)  # always true: see callbacks.EarlyStopping
+    threads = pop_param(engine_params, _THREADS, None)
     if threads is not None:
         threads = as_whole(threads, "num_threads", -(2**31))
         if threads < -1:
             threads = resolve_threads(threads)
         threads = max(0, threads) or None
-        tree_params["num_threads"] = resolve_threads(threads)
-    names = pop_param(tree_params, METRIC_NAMES, "ndcg")
-    metrics = metric_names(names, pop_param(tree_params, _EVAL_AT, DEFAULT_EVAL_AT))
+        engine_params["num_threads"] = resolve_threads(threads)
+    names = pop_param(engine_params, METRIC_NAMES, "ndcg")
+    metrics = metric_names(names, pop_param(engine_params, _EVAL_AT, DEFAULT_EVAL_AT))
     losses = tuple(name for name in metrics if name == LOSS)
     metrics = tuple(name for name in metrics if name != LOSS)
     # The objective with its parameters and the gain; the rest is the engine's.
-    objective, native, function, gain = _split_objective(requested, tree_params, threads, backend)
+    objective, native, function, gain = _split_objective(requested, engine_params, threads, backend)
     if losses and objective is None:
         message = (
             "metric='loss' is for boostrank's objectives; pass feval= for the loss of another one"
         )
         raise ParameterError(message)
-    backend.params.check(tree_params)
+    backend.params.check(engine_params)
     return Settings(
         objective=objective,
         is_auto=str(requested).strip().lower() == "auto",
         native_objective=native,
         function=function,
-        params=tree_params,
+        params=engine_params,
         rounds=rounds,
         patience=max(0, patience),  # 0 and -1: off
         min_delta=min_delta,

@@ -198,11 +198,11 @@ def sort_descending(scores: Float64Array, order: Int64Array, spare: Int64Array) 
         spare[:] = 0
         for i in range(n):
             spare[_bin(high - scores[i], bins, n)] += 1
-        target = 0
+        bin_start = 0
         for b in range(n):
             size = spare[b]
-            spare[b] = target
-            target += size
+            spare[b] = bin_start
+            bin_start += size
         for i in range(n):
             b = _bin(high - scores[i], bins, n)
             order[spare[b]] = i

@@ -71,9 +71,11 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
     __metadata_request__split = {"groups": True, "qid": True}  # noqa: RUF012
 
     n_splits: int
-    _only_trained_on = 0  # least number of queries in no test set
+    _min_untested = 0  # least number of queries in no test set
 
-    def get_n_splits(self, *arguments: Any, **options: Any) -> int:
+    def get_n_splits(
+        self, X: Any = None, y: Any = None, groups: Any = None, qid: Any = None
+    ) -> int:
         """Return the number of splits. The arguments are ignored."""
         return self.n_splits
 
@@ -98,7 +100,7 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
         """
         number = _query_of_rows(X, groups, qid)
         count = int(number.max()) + 1
-        if self.n_splits + self._only_trained_on > count:
+        if self.n_splits + self._min_untested > count:
             raise ParameterError(
                 f"n_splits={self.n_splits} is too high, as there are only {count} queries"
             )
@@ -168,7 +170,7 @@ class QueryTimeSplit(_QuerySplitter):
         [0, 1, 2, 3, 4, 5] [6]
     """
 
-    _only_trained_on = 1
+    _min_untested = 1
 
     def __init__(
         self, n_splits: int = 5, *, time: Any = None, test_size: int | None = None

@@ -175,5 +175,5 @@ def test_a_table_with_categories_of_its_own_is_converted_once() -> None:
     shard = member._training[name]
     codes = shard.features[0:2][:, shard.feature_names.index("town")]
     assert [shard.categories["town"].values[int(code)] for code in codes] == ["Wels", "Linz"]
-    # A client of another version may ask for what this worker cannot do.
+    # A task that a worker does not have is answered with an error.
     assert "no-task" in str(wrong.error)

@@ -148,11 +148,23 @@ def test_comments_that_number_or_name_features_are_in_each_output(
     name: str, comment: str, tmp_path: Path
 ) -> None:
     rows = [f"{i % 3} qid:{i // 2} 1:{i} 2:{i % 3}\n" for i in range(60)]
-    (tmp_path / "in").write_text(f"# by somebody\n{comment}\n{''.join(rows)}")
+    (tmp_path / "in").write_text(f"# by hand\n{comment}\n{''.join(rows)}")
     names = read_libsvm([tmp_path / "in"]).feature_names
     for path in run(name, tmp_path / "in", tmp_path / "out.txt"):
         assert read_libsvm([path]).feature_names == names
         assert path.read_text().count(comment) == 1
+
+
+def test_an_output_that_begins_with_a_later_file_names_its_features_once(tmp_path: Path) -> None:
+    names = "# f1: price\n# f2: age\n"
+    paths = [tmp_path / "1", tmp_path / "2"]
+    for number, path in enumerate(paths):
+        path.write_text(names + "".join(f"1 qid:{number}{i} 1:1 2:{i}\n" for i in range(4)))
+    for written in tools.shard(paths, str(tmp_path / "part-{}"), 8):
+        text = Path(written.path).read_text()
+        assert text.startswith(names)
+        assert text.count(names) == 1
+        assert read_libsvm([written.path]).feature_names == ("price", "age")
 
 
 @pytest.mark.parametrize("name", TOOLS)

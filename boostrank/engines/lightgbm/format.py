@@ -70,7 +70,7 @@ def _join(names: Sequence[str], trees: Sequence[Tree]) -> bytes:
 
 
 def write_start(curves: Mapping[int, Curve]) -> list[Tree]:
-    """Return the trees of a linear start, one a feature."""
+    """Return the trees of a linear start, one per feature."""
     trees = []
     for feature, curve in curves.items():
         steps = StepTree.from_curve(curve)

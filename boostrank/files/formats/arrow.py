@@ -120,15 +120,15 @@ class ArrowSource(ColumnarSource):
         ipc = arrow(".ipc")
         is_stream = bytes(file.read(len(_STREAM))) == _STREAM
         file.seek(0)
-        open_batches = ipc.open_stream if is_stream else ipc.open_file
-        schema = open_batches(file).schema
+        open_reader = ipc.open_stream if is_stream else ipc.open_file
+        schema = open_reader(file).schema
 
         def batches(places: list[int], _: int) -> Iterator[Any]:
             file.seek(0)
-            opened = open_batches(file, options=ipc.IpcReadOptions(included_fields=places))
+            reader = open_reader(file, options=ipc.IpcReadOptions(included_fields=places))
             if is_stream:
-                return opened
-            return map(opened.get_batch, range(opened.num_record_batches))
+                return reader
+            return map(reader.get_batch, range(reader.num_record_batches))
 
         return schema, None, batches
 

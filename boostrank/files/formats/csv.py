@@ -81,7 +81,7 @@ class CsvSource(TableSource):
             raise DataError("the first line is Excel's separator: `tail -n +2` removes it")
         reason, row = self._row(line, 0)
         if reason:
-            raise DataError(f"the first line cannot be split into names: {reason}")
+            raise DataError(f"the first line does not name the columns: {reason}")
         if len(row) == 1 and line.startswith(b"#"):
             raise DataError("the first line is a comment: `tail -n +2` removes it")
         # Suspect another delimiter.

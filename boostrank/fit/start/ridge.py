@@ -278,8 +278,8 @@ def solved(sums: Sums, threads: int) -> tuple[Float64Array, float]:
     for k in range(FOLDS):
         for r, each in enumerate(weights[k]):
             errors[r] += each @ sums.xx[k] @ each - 2.0 * (each @ sums.xt[k]) + sums.tt[k]
-    best_penalty = int(np.argmin(errors))
-    return np.stack([each[best_penalty] for each in weights]), float(RIDGES[best_penalty])
+    best_index = int(np.argmin(errors))
+    return np.stack([each[best_index] for each in weights]), float(RIDGES[best_index])
 
 
 def _solved(sums: Sums, without: int) -> Float64Array:

@@ -142,11 +142,11 @@ def simplified(curves: Mapping[int, Curve], max_shift: float) -> dict[int, Curve
 
 
 def _merged(curve: Curve, max_shift: float) -> Curve:
-    """Merge adjacent steps as long as no level changes by more than `moved`."""
+    """Merge adjacent steps as long as no level changes by more than `max_shift`."""
     levels = curve.constant.tolist()
     ends, merged = [], []
-    # Extend each step while the range of its levels is at most 2 * moved; the new level is the
-    # middle of the range.
+    # Extend each step while the range of its levels is at most 2 * max_shift; the new level is
+    # the middle of the range.
     low = high = levels[0]
     for i, level in enumerate(levels):
         if max(high, level) - min(low, level) > 2.0 * max_shift:

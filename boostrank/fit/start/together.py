@@ -61,11 +61,11 @@ def start_together(
                 sent.append((part.at.start, shard, data.features[span], gains[span]))
     received, regressions = collective.share(sent, reader=0), None
     if collective.rank == 0:
-        sums_by_part = sorted(
-            (sums for of_rank in received for sums in of_rank), key=itemgetter(0, 1)
+        shards_by_part = sorted(
+            (shard_rows for of_rank in received for shard_rows in of_rank), key=itemgetter(0, 1)
         )
         features, targets = {}, {}
-        for first, of_part in groupby(sums_by_part, key=itemgetter(0)):
+        for first, of_part in groupby(shards_by_part, key=itemgetter(0)):
             _, _, rows, values = zip(*of_part, strict=True)
             features[first], targets[first] = joined_rows(rows), joined_rows(values)
         total = int(ends[-1])
