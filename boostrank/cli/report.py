@@ -102,7 +102,9 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     dataset, previous, clicks = judged.datasets[options.model], None, judged.clicks
     if options.baseline:
         (previous,) = judged.rankers([options.baseline])
-    propensities = (clicks and options.propensities and clicks.propensities) or None
+    propensities = None
+    if clicks is not None and options.propensities:
+        propensities = clicks.propensities
     with StepProgress() as progress:
         result = report(
             model,

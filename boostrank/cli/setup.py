@@ -53,14 +53,14 @@ def compile(options: Compile) -> None:
     functions, directory = _functions(options.objectives), cache_directory()
     missing = {name: function for name, function in functions.items() if not function.at_hand}
     if options.check:
+        if missing:
+            Running.status = GATE_SHUT
         shipped = shipped_code()
         folders = [function.saved_in for function in functions.values()]
         note = f" ({shipped.fault})" if shipped.fault else f" for {shipped.target[1]}"
         echo(f"shipped with boostrank{note}: {folders.count(shipped.folder)}")
         echo(f"in {directory}: {folders.count(directory)}")
         echo(f"to compile: {len(missing)}" + "".join(f"\n    {name}" for name in missing))
-        if missing:
-            Running.status = GATE_SHUT
         return
 
     if missing and (fault := write_fault(directory)):

@@ -38,10 +38,10 @@ def train(
 
     screen: Any = _Screen()
     model, request = from_files(files, options, reading, screen), screen.request
-    if request.saving:  # otherwise, another rank writes the model
-        screen.print_outcome(model, files, as_json=output.as_json)
     if request.stopped:
         Running.status = request.exit_status
+    if request.saving:  # otherwise, another rank writes the model
+        screen.print_outcome(model, files, as_json=output.as_json)
 
 
 class _Screen(RoundProgress):

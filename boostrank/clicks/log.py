@@ -381,7 +381,7 @@ class ClickLog:
 
     def _sum(self, values: ArrayLike) -> Float64Array:
         """Sum the values of entries by document, float64[N]."""
-        return np.bincount(self.rows, values, self.n_documents)
+        return np.asarray(np.bincount(self.rows, values, self.n_documents), np.float64)
 
 
 def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:

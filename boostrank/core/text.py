@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 from boostrank.core.errors import ParameterError
@@ -125,7 +126,7 @@ _TABLE = """<div><p><b>{{ title }}</b></p><table>
 {%- for tag, row in rows -%}
 <tr>
 {%- for cell in row -%}
-<{{ tag }} style='text-align:left'>{{ (cell | string)[:200] }}</{{ tag }}>
+<{{ tag }} style='text-align:left'>{{ cell }}</{{ tag }}>
 {%- endfor -%}
 </tr>
 {%- endfor -%}
@@ -134,10 +135,14 @@ _TABLE = """<div><p><b>{{ title }}</b></p><table>
 
 def small_table(title: str, rows: Sequence[Sequence[Any]], columns: Sequence[str] = ()) -> str:
     """Render up to twenty rows as an HTML table. Text is escaped and truncated."""
+    tagged = [("th", columns)] if columns else []
+    tagged += [("td", [f"{cell!s:.200}" for cell in row]) for row in rows[:_ROWS]]
+    table: str = _template().render(title=title, rows=tagged, more=len(rows) - _ROWS)
+    return table
+
+
+@cache
+def _template() -> Any:
     from jinja2 import Template
 
-    tagged = [("th", columns)] if columns else []
-    tagged += [("td", row) for row in rows[:_ROWS]]
-    template = Template(_TABLE, autoescape=True)
-    table: str = template.render(title=title, rows=tagged, more=len(rows) - _ROWS)
-    return table
+    return Template(_TABLE, autoescape=True)

@@ -33,7 +33,8 @@ class Limits:
         unused: columns that trees cannot split by, or only as categories, ascending.
         groups: sets of columns, where the splits above each leaf use the columns of one set; None
             allows any columns.
-        are_given: whether a parameter lists columns or has a value for each.
+        are_given: whether a parameter lists columns or has a value for each, for engines that
+            store absent values.
     """
 
     direction: Int64Array

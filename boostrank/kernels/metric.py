@@ -78,7 +78,8 @@ class MetricSpec:
         kernel: see the contract above.
         grades: (labels[N], conventions) -> grade of each document, float64[N], >= 0.
         weights: (n, conventions) -> weight of the ranks 1 to n, float64[n].
-        divisors: (grades[N], ptr, cutoffs[p], conventions) -> float64[Q, p]; the default is 1.
+        divisors: (grades[N], ptr, cutoffs[p], conventions) -> float64[Q, p], or [Q, 1] if all
+            cut-offs have the same; the default is 1.
         aliases: alternative names.
         ratio: whether the metric is 0/0 in a query without a relevant document.
         upper: largest possible value; None if it is unbounded.

@@ -261,7 +261,7 @@ class _Bound(NamedTuple):
     empty: BoolArray  # [Q]
     is_counted: BoolArray  # [Q]
     metric_pass: MetricPass | None = None
-    divisors: Any = None  # float64[Q, p]
+    divisors: Any = None  # float64[Q, p] or [Q, 1]
     weighed: Any = None  # see `BoundMetrics._weigh`
 
 
@@ -398,8 +398,9 @@ class BoundMetrics:
         return _Bound(metric, empty, is_counted, metric_pass, divisors, self._weigh(is_counted))
 
     def _weigh(self, is_counted: BoolArray) -> tuple[Float64Array, float]:
-        """Return the weights of the queries, which sum to 1 over those that count, and the sum
-        before."""
+        """Return the weights of the queries, 0 where not counted, divided by their sum, and the
+        sum.
+        """
         weights = np.where(is_counted, self.queries.each_weight, 0.0)
         total = float(weights.sum())
         return weights / (total or 1.0), total

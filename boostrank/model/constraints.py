@@ -114,7 +114,9 @@ def _crosses(left: Sequence[_Leaf], right: Sequence[_Leaf], sign: int, feature: 
     for value, box in left:
         if sign * value <= smallest_right:
             continue
-        lower_boxes = [lower for lower_value, lower in right if sign * lower_value < sign * value]
+        lower_boxes = [
+            lower_box for lower_value, lower_box in right if sign * lower_value < sign * value
+        ]
         low, high, missing = np.stack(lower_boxes, axis=1)
         meets = np.maximum(box[_LOW], low) < np.minimum(box[_HIGH], high)
         meets |= box[_MISSING] * missing > 0.0

@@ -640,7 +640,8 @@ class RankingModel:
         """
         if not isinstance(path, str | PathLike):
             raise ParameterError(f"{type(path).__name__} is not the path of a model file")
-        body, sidecar = read_model_files(Path(path))
+        path = Path(path)
+        body, sidecar = read_model_files(path)
         try:
             booster = load_booster(body)
         except MissingDependency:

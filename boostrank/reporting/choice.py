@@ -74,8 +74,8 @@ def choose(
         unit_of_row = queries.of_rows()
         discounted_gains = _discounts(queries.ranks(expected)) * expected
         ideal_dcg = np.bincount(unit_of_row, discounted_gains, len(queries))
-        largest_dcg = np.maximum(ideal_dcg, 1.0)
-        variances = np.bincount(unit_of_row, variances, len(queries)) / largest_dcg**2
+        floored_dcg = np.maximum(ideal_dcg, 1.0)
+        variances = np.bincount(unit_of_row, variances, len(queries)) / floored_dcg**2
     # Draw from the remaining ones, in a random order.
     candidates = np.unique(unit_of_row[np.isnan(people)])
     if not candidates.size:

@@ -50,6 +50,8 @@ class Judges:
         weight: weight in training of what only the machine judged; None for the share of the
             variance of people's gains that it explains.
         segments: segment by query id, or a file with them.
+
+    Attributes:
         tables: agreement, grades and expected gains, to print.
         words: numbers of documents, what the machine's grades explain, and the options of `train`.
     """
@@ -57,8 +59,8 @@ class Judges:
     gain: Any = "exponential"
     weight: float | None = None
     segments: Any = None
-    tables: Sequence[Table] = ()
-    words: Sequence[str] = ()
+    tables: Sequence[Table] = field(default=(), init=False)
+    words: Sequence[str] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.segments, str):

@@ -53,7 +53,7 @@ Luck: TypeAlias = tuple[float, float]
 _TAIL = 0.025
 _DOUBT = 4.0  # squared standard errors within which a weight is 0
 _FEW = 0.25  # share of queries that differ below which the machine's spread is used
-_PRIOR = 32.0  # queries by which the spreads of both judges are alike
+_PRIOR = 32.0  # weight, in queries, of the prior that both judges have the same spread
 _MOST_RATIO = 2.0
 _MOST_EXCESS = 4.0
 _TIE = 1e-12
@@ -229,7 +229,7 @@ def by_judges(
     Raises:
         DataError: the metric includes fewer than 10 queries by people, or 2 by the machine.
     """
-    n, count = [int(np.count_nonzero(~np.isnan(each))) for each in (people, machine)]
+    n, count = [int(np.count_nonzero(~np.isnan(values))) for values in (people, machine)]
     if n < FEWEST or count < 2:
         raise DataError(
             f"{metric} includes {n} queries by people's grades and {count} by the machine's, but"
@@ -241,35 +241,39 @@ def by_judges(
     y, m = _linearised(people, share), _linearised(machine, of_all)
     x, mean = m[at], float(of_all @ m)
     # Where few queries differ, correct their variance by the machine's.
-    differ, more = [int((np.abs(np.nan_to_num(each)) > _TIE).sum()) for each in (people, machine)]
+    n_differ, n_differ_by_machine = [
+        int((np.abs(np.nan_to_num(values)) > _TIE).sum()) for values in (people, machine)
+    ]
     squares = [share * (v - share @ v) ** 2 for v in (y, x)]
     spread = variance = float(share @ squares[0])
-    if differ < _FEW * n:
-        seen = float(share @ share * (of_all @ (m - mean) ** 2))
-        variance = corrected_variance(squares[0], squares[1], share, seen)
+    if n_differ < _FEW * n:
+        variance_of_all = float(share @ share * (of_all @ (m - mean) ** 2))
+        variance = corrected_variance(squares[0], squares[1], share, variance_of_all)
     rows = []
     for judges, w in (("people", np.zeros(y.size)), ("both", tuned_weights(y, x, share))):
         corrected, weight = y - w * (x - mean), float(share @ w)
         estimate = float(share @ corrected)
         # Sum the squares of what each query adds to the estimate.
-        left = share * (corrected - estimate)
+        residuals = share * (corrected - estimate)
         parts = weight * of_all * (m - mean)
         if spread:
-            parts[at] += left * math.sqrt(variance / spread)
+            parts[at] += residuals * math.sqrt(variance / spread)
         else:
             parts = np.append(parts, math.sqrt(variance))
         values = _student(estimate, parts, effective, luck, weight)
-        rows.append(JudgedDifference(judges, metric, n, **values, weight=weight, differ=differ))
+        rows.append(JudgedDifference(judges, metric, n, **values, weight=weight, differ=n_differ))
     # The machine alone is biased by what it adds on queries of people.
     parts = share * (x - y - share @ (x - y))
     bias = _student(float(share @ (x - y)), parts, effective, (0.0, 1.0))
-    of_alone = {"bias": bias["mean"], "bias_low": bias["low"], "bias_high": bias["high"]}
+    machine_fields = {"bias": bias["mean"], "bias_low": bias["low"], "bias_high": bias["high"]}
     # Compare how much rankers disagree in people's queries and in all.
     sizes = np.abs(m) - of_all @ np.abs(m)
     error = math.sqrt(share @ share * (of_all @ sizes**2))
-    of_alone["excess"] = float(share @ sizes[at]) / error if error else 0.0
-    student = _student(mean, of_all * (m - mean), count, luck) | of_alone
-    alone = JudgedDifference("machine", metric, count, **student, weight=1.0, differ=more)
+    machine_fields["excess"] = float(share @ sizes[at]) / error if error else 0.0
+    student = _student(mean, of_all * (m - mean), count, luck) | machine_fields
+    alone = JudgedDifference(
+        "machine", metric, count, **student, weight=1.0, differ=n_differ_by_machine
+    )
     errors = [row.error for row in rows]
     worth = n * (errors[0] / errors[1]) ** 2 if errors[1] else math.nan
     return [rows[0], alone, replace(rows[1], worth=worth)]
@@ -414,7 +418,7 @@ def plan_queries(rows: Sequence[JudgedDifference], detect: float) -> Plan:
     """Return how many queries people must judge to detect a difference.
 
     Args:
-        rows: of `by_judges`, where the machine may be people themselves.
+        rows: rows of `by_judges`. Without a machine, those of people stand in its place.
     """
     people, machine, with_machine = rows
     n, total = people.queries, machine.queries

@@ -144,6 +144,13 @@ def test_report_01_an_old_text_cut_at_any_byte_is_refused(sizes: bool) -> None:
     parse_model(body)
 
 
+def test_report_01_a_text_cut_before_the_names_of_its_categories_is_refused() -> None:
+    text = aged(trained(categorical_feature=[2], min_data_per_group=1, cat_smooth=0), "v3")
+    parse_model(text.encode())
+    with pytest.raises(ModelError, match="truncated"):
+        parse_model(text.partition("\nfeature importances")[0].encode())
+
+
 def test_report_01_an_old_text_that_lost_bytes_inside_is_refused() -> None:
     body = aged(trained(4), sizes=False).encode()
     tree = body[body.index(b"Tree=2") : body.index(b"Tree=3")]

@@ -225,6 +225,8 @@ def parse_text(data: bytes) -> LightGBMText:
     # Sizes in the header tell whether an old text without importances has all its trees.
     has_sizes = re.search(rb"\ntree_sizes=\d[\d ]*\n", data) is not None
     is_old = lacks_end and b"\nversion=v4\n" not in data
+    # The names of categories would follow the importances.
+    is_old &= re.search(rb"\nfeature_infos=(?:[^\n]* )?-?\d", data) is None
     if _END not in data and has_sizes and is_old and data.endswith(b"\n\n\n"):
         data, lacks_end = data[:-1] + _END, False
     header_end, trees_end = data.find(b"\n\n"), data.find(_END)
@@ -284,9 +286,11 @@ def with_even_leaves(data: bytes) -> bytes:
     values = [*itertools.chain(*(tree.words(b"leaf_value") for tree in trees))]
     tree_of_leaf = np.repeat(np.arange(len(trees)), [tree.leaves for tree in trees])
     leaves = Leaves(tree_of_leaf, np.array(values, np.float64), count_documents(trees)).in_units()
+    if b"\naverage_output" in header:
+        leaves = None
     changed_trees, first_leaf = [], 0
     for tree in trees:
-        if leaves is not None and b"\naverage_output" not in header:
+        if leaves is not None:
             leaf_value = leaves.value[first_leaf : first_leaf + tree.leaves]
             tree = tree.with_numbers(b"leaf_value", leaf_value)
             first_leaf += tree.leaves

@@ -44,7 +44,9 @@ def recognises_dump(document: Any) -> bool:
 def read_dump(document: Any) -> TreeFile:
     """Read the trees of `get_dump(dump_format="json")`."""
     roots = [from_json(tree, once=True) if isinstance(tree, str) else tree for tree in document]
-    file = read_roots(roots)
+    names = _names_of(roots)
+    refuse(not names, "no tree has a split")
+    file = read_roots(roots, names)
     warn_user(
         "a dump of XGBoost has no base_score, so all scores lack this constant; the order within"
         " queries is the model's",

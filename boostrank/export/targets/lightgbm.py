@@ -45,7 +45,7 @@ def _write(model: ServedModel) -> bytes:
 
 
 def _read(body: bytes, feature_names: Sequence[str]) -> Score:
-    booster = load_booster(body, "model.txt", feature_names)
+    booster = load_exported(body, "model.txt", feature_names)
 
     def score(rows: Array) -> Array:
         return np.asarray(booster.predict(rows, raw_score=True, num_threads=1))
@@ -53,7 +53,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     return score
 
 
-def load_booster(body: bytes, file_name: str, feature_names: Sequence[str]) -> Any:
+def load_exported(body: bytes, file_name: str, feature_names: Sequence[str]) -> Any:
     """Read an exported model as a user would, from a temporary file, and return its booster.
 
     Raises:

@@ -11,7 +11,7 @@ from boostrank.core.types import Array
 from boostrank.engines.trees import engine_names, write_json
 from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.export.target import Score, ServedModel, TargetSpec, with_version
-from boostrank.export.targets.lightgbm import load_booster
+from boostrank.export.targets.lightgbm import load_exported
 
 _OBJECTIVE = """
 {
@@ -41,7 +41,7 @@ def _write(model: ServedModel) -> bytes:
 
 
 def _read(body: bytes, feature_names: Sequence[str]) -> Score:
-    booster = load_booster(body, "model.json", feature_names)
+    booster = load_exported(body, "model.json", feature_names)
     booster.set_param({"nthread": 1})
 
     def score(rows: Array) -> Array:

@@ -169,11 +169,19 @@ class Shapes(Result):
             "highest .5g to",
             "share_missing .1% missing | share of documents without a value",
         )
-        keys = "feature direction swing rising lowest highest documents missing share_missing"
-        features = {
-            key: [getattr(curve, key) for curve in self.curves]
-            for key in (*keys.split(), "query_level")
-        }
+        keys = (
+            "feature",
+            "direction",
+            "swing",
+            "rising",
+            "lowest",
+            "highest",
+            "documents",
+            "missing",
+            "share_missing",
+            "query_level",
+        )
+        features = {key: [getattr(curve, key) for curve in self.curves] for key in keys}
         points = [curve.list_points() for curve in self.curves]
         names = points[0] if points else ()
         curves = {name: np.concatenate([part[name] for part in points]) for name in names}
