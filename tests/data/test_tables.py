@@ -270,7 +270,7 @@ HEAD = "label,qid,a,b\n"
         (HEAD + "1,1,2,3\n0,1,\u0661,3\n", 3, "is not a number"),
         (HEAD.replace("\n", "\r") + "1,1,2,3\r", 1, "carriage return without a line feed"),
         ('label,qid,"a\n1,1,2\n', 1, "the first line does not name the columns"),
-        ("label,qid,a\0\n1,1,2\n", 1, "names: the line contains a NUL byte"),
+        ("label,qid,a\0\n1,1,2\n", 1, "columns: the line contains a NUL byte"),
         ("label,qid,a,a\n1,1,2,3\n", 1, "2 columns are called 'a'"),
         ("label,,qid,a\n0,1,1,2\n", 1, "column 2 has no name"),
         ("2,1,0.5\n", 1, "the first line contains numbers"),
