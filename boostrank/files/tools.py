@@ -233,7 +233,8 @@ def _send(
             declarations = b"" if piece.head or not declare else declarations_in(bytes(piece.text))
         elif declarations and at is not None and not outputs[at].rows:
             # A later file may begin with declarations of its own.
-            outputs[at].write(b"" if declarations_in(bytes(piece.text)) else declarations)
+            repeated = b"" if declarations_in(bytes(piece.text)) else declarations
+            outputs[at].write(repeated)
         if at is not None:
             outputs[at].add(piece)
         read_bytes += piece.text.nbytes
