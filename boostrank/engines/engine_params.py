@@ -33,14 +33,11 @@ class Limits:
         unused: columns that trees cannot split by, or only as categories, ascending.
         groups: sets of columns, where the splits above each leaf use the columns of one set; None
             allows any columns.
-        are_given: whether a parameter lists columns or has a value for each, for engines that
-            store absent values.
     """
 
     direction: Int64Array
     unused: tuple[int, ...] = ()
     groups: tuple[frozenset[int], ...] | None = None
-    are_given: bool = False
 
     @classmethod
     def none(cls, columns: int) -> Limits:
@@ -70,6 +67,8 @@ class Params:
         harmless: values of refused parameters that are allowed, by main name.
         untried: main names of parameters that `attempt` cannot check.
         of_features: main names of parameters with one number per feature.
+        splits_outside_groups: whether trees split by features outside all groups of
+            `interaction_constraints`, by each alone.
     """
 
     title = "this engine"
@@ -79,6 +78,7 @@ class Params:
     harmless: Mapping[str, tuple[Any, ...]] = {}
     untried: frozenset[str] = frozenset({"verbosity"})
     of_features: tuple[str, ...] = ()
+    splits_outside_groups = False
 
     def names(self) -> Mapping[str, str]:
         """Return the main name of every name and alias."""
@@ -201,8 +201,23 @@ class Params:
         return converted
 
     def limits(self, params: ParamValues, names: Sequence[str]) -> Limits:
-        """Return the constraints on single features, which apply to a linear start too."""
-        return Limits.none(len(names))
+        """Return the constraints on single features, which apply to a linear start too.
+
+        Args:
+            params: parameters as `of_columns` returned them.
+        """
+        engine_params, columns = self.resolve_names(params), frozenset(range(len(names)))
+        direction = engine_params.get("monotone_constraints") or [0] * len(names)
+        groups = [*map(frozenset, filter(None, engine_params.get("interaction_constraints") or ()))]
+        factors = enumerate(engine_params.get("feature_contri", ()))
+        # Trees do not split by a feature whose gain counts zero.
+        unused = {column for column, factor in factors if factor <= 0.0}
+        others = columns.difference(*groups) if groups else ()
+        if self.splits_outside_groups:
+            groups += [frozenset([column]) for column in others]
+        else:
+            unused.update(others)
+        return Limits(np.array(direction, np.int64), tuple(sorted(unused)), tuple(groups) or None)
 
     def unresumable(self, params: ParamValues, native_objective: str | None) -> str | None:
         """Return the reason why a training with these parameters cannot be resumed exactly, or None

@@ -211,8 +211,9 @@ def used_columns(plan: Plan) -> Int64Array | None:
     refers = data.categories or training.columns.kinds or plan.init_model is not None
     if not plan.engine.stores_absent or refers:
         return None
-    # The rows of other workers may have other columns.
-    if training.limits.are_given or not plan.collective.is_alone:
+    # Lists in the parameters refer to columns. The rows of other workers may have other columns.
+    lists_columns = any(isinstance(value, list) for value in training.params.values())
+    if lists_columns or not plan.collective.is_alone:
         return None
     return data.occurring_columns
 

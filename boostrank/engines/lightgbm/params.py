@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import lightgbm
@@ -11,12 +11,7 @@ import numpy as np
 from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import ParamValues
-from boostrank.engines.engine_params import (
-    Limits,
-    Params,
-    read_directions,
-    read_groups,
-)
+from boostrank.engines.engine_params import Params, read_directions, read_groups
 from boostrank.engines.lightgbm.private import has_nothing_to_split, parameter_names
 
 _COMMAND_LINE = "only LightGBM's command line reads it"
@@ -179,30 +174,6 @@ class LightGBMParams(Params):
         if isinstance(gain, str) and gain == "exponential":
             return {}
         return {"label_gain": LINEAR_GAINS if isinstance(gain, str) else list(gain)}
-
-    def limits(self, params: ParamValues, names: Sequence[str]) -> Limits:
-        """Return the constraints, where features outside all groups are unused.
-
-        Raises:
-            ParameterError: a categorical feature has a direction.
-        """
-        engine_params = self.resolve_names(self.of_columns(params, names))
-        columns = range(len(names))
-        direction = engine_params.get("monotone_constraints", [0] * len(names))
-        categorical = engine_params.get("categorical_feature", [])
-        for i in categorical:
-            if direction[i]:  # LightGBM would end the process
-                raise ParameterError(
-                    f"monotone_constraints: {names[i]!r} is categorical, and has no direction"
-                )
-        # Trees do not split by a feature outside all groups, or by one whose gain counts zero.
-        groups = [*map(frozenset, filter(None, engine_params.get("interaction_constraints", ())))]
-        allowed = frozenset().union(*groups) or frozenset(columns)
-        gain_factors = engine_params.get("feature_contri", [1.0] * len(names))
-        unused = tuple(
-            i for i in columns if i not in allowed or i in categorical or gain_factors[i] <= 0.0
-        )
-        return Limits(np.array(direction, np.int64), unused, tuple(groups) or None)
 
     def unresumable(self, params: ParamValues, native_objective: str | None) -> str | None:
         """Return which random or hidden state of LightGBM prevents an exact resumption."""

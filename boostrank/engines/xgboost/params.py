@@ -5,7 +5,7 @@ LightGBM's.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.types import ParamValues
 from boostrank.engines.engine_params import (
-    Limits,
     Params,
     engine_threads,
     read_directions,
@@ -168,7 +167,7 @@ class XGBoostParams(Params):
     """The parameters of XGBoost, in its names or LightGBM's."""
 
     title, refused, of_objectives = "XGBoost", REFUSED, OF_OBJECTIVES
-    harmless = _HARMLESS
+    harmless, splits_outside_groups = _HARMLESS, True
     untried = frozenset(
         {"interaction_constraints", "monotone_constraints", "nthread", "tree_method", "verbosity"}
     )
@@ -204,19 +203,6 @@ class XGBoostParams(Params):
                 "XGBoost's own objectives take gain='exponential' or 'linear', not a table"
             )
         return {} if gain == "exponential" else {"ndcg_exp_gain": False}
-
-    def limits(self, params: ParamValues, names: Sequence[str]) -> Limits:
-        """Return the constraints, where a feature outside all groups is a group alone."""
-        engine_params, groups = self.resolve_names(self.of_columns(params, names)), None
-        constraints = engine_params.get("interaction_constraints")
-        directions = engine_params.get("monotone_constraints")
-        are_given = constraints is not None or directions is not None
-        if constraints:
-            # A feature outside all groups gets trees of its own, as in a start.
-            single_features = [[i] for i in range(len(names))]
-            groups = tuple(map(frozenset, [*constraints, *single_features]))
-        direction = np.array(directions or [0] * len(names), np.int64)
-        return Limits(direction, groups=groups, are_given=are_given)
 
     def unresumable(self, params: ParamValues, native_objective: str | None) -> str | None:
         """Return which random or hidden state of XGBoost prevents an exact resumption."""
