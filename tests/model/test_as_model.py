@@ -80,7 +80,7 @@ def test_something_else_is_refused_with_what_is_wanted() -> None:
     [
         ({"booster": "dart", "one_drop": 1}, "dart"),  # XGBoost 3.4 writes gbtree if none drops
         ({"booster": "gblinear"}, "gblinear"),
-        ({"num_parallel_tree": 3}, "num_parallel_tree is 3"),
+        ({"num_parallel_tree": 3}, "one tree per round.*num_parallel_tree"),
     ],
     ids=["dart", "gblinear", "parallel trees"],
 )

@@ -108,7 +108,7 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     "no booster": (set_in_learner("gradient_booster", 5), "gradient_booster"),
     "a booster without a name": (
         set_in_learner("gradient_booster", "name", 5),
-        "the booster is '5'",
+        "gradient_booster.name",
     ),
     "a booster without trees": (
         set_in_learner("gradient_booster", "model", []),
@@ -116,19 +116,19 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     ),
     "a booster of a long name": (
         set_in_learner("gradient_booster", "name", LONG),
-        f"the booster is '{LONG[:40]}'",
+        "(gbtree, not dart or gblinear",
     ),
     "weights of trees that are none": (
         set_in_learner("gradient_booster", {"name": "dart", "weight_drop": 5}),
-        "the booster is 'dart'",
+        "Invalid value 'dart' - at `$.learner.gradient_booster.name`",
     ),
     "weights of no trees": (
         set_in_forest("weight_drop", [1.0] * 4),
-        "it is a dart model: only gbtree is supported",
+        "gradient_booster.model.weight_drop",
     ),
     "weights beside the model": (
         set_in_learner("gradient_booster", "weight_drop", [1.0] * 4),
-        "it is a dart model: only gbtree is supported",
+        "gradient_booster.weight_drop",
     ),
     "no parameters": (set_in_learner(PARAM, None), "learner_model_param"),
     "no features": (
@@ -153,11 +153,11 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     ),
     "two classes": (
         set_in_learner(PARAM, "num_class", "2"),
-        "the model has 2 outputs per document: it is not a ranker",
+        "learner_model_param.num_class",
     ),
     "two targets": (
         set_in_learner(PARAM, "num_target", "2"),
-        "the model has 2 outputs per document: it is not a ranker",
+        "learner_model_param.num_target",
     ),
     "a start beyond float32": (
         set_in_learner(PARAM, "base_score", "[3.5E38]"),
@@ -192,7 +192,7 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     ),
     "parallel trees": (
         set_in_forest("gbtree_model_param", "num_parallel_tree", "3"),
-        "num_parallel_tree is 3",
+        "gbtree_model_param.num_parallel_tree",
     ),
     "a group below all": (set_in_forest("tree_info", 0, -1), "tree_info[0]"),
     "no groups": (lose("tree_info"), "tree_info"),
@@ -232,7 +232,7 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     ),
     "leaves of two numbers": (
         set_in_tree("tree_param", "size_leaf_vector", "2"),
-        "tree 0",
+        "trees[0].tree_param.size_leaf_vector",
     ),
     "the child behind the last": (
         set_in_tree("left_children", 0, NODES),

@@ -96,15 +96,8 @@ class XGBoostFormat(ModelFormat):
         """Parse the JSON and check it against the schema and the sizes in it.
 
         Raises:
-            ModelError: the file is damaged, UBJSON, or uses what boostrank does not support.
+            ModelError: the file is damaged, or uses what boostrank does not support.
         """
-        refuse(
-            not body.startswith(b"{"), "this is not an XGBoost JSON model: it must begin with '{'"
-        )
-        refuse(
-            body[1:2].isalpha(),
-            "this is XGBoost's binary UBJSON: save it under a name that ends in .json",
-        )
         model = XGBoostModel(read_json(body))
         largest_leaf, learner = largest_leaves(model.document), model.document["learner"]
         # Check the claim of a linear start against the trees of the file.

@@ -6,11 +6,10 @@ files are checked first. The checks accept the files of XGBoost 1.6 to 3.x.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
@@ -40,6 +39,9 @@ NodeOrNone = Annotated[int, Meta(ge=-1, le=INT32_MAX)]
 Category = Annotated[int, Meta(ge=0, le=_MAX_CATEGORY)]
 Digits = Annotated[str, Meta(pattern=r"^[0-9]{1,9}\Z")]
 """A whole number, which XGBoost writes as text."""
+OneAtMost = Literal["0", "1"]
+NoWeights = Annotated[list[float], Meta(max_length=0)] | UnsetType
+"""The weights of trees, which make a dart model of XGBoost 3.3 and later."""
 
 
 class TreeParam(Struct):
@@ -48,7 +50,7 @@ class TreeParam(Struct):
     num_nodes: Digits
     num_feature: Digits
     num_deleted: Digits
-    size_leaf_vector: Digits
+    size_leaf_vector: OneAtMost
 
 
 class Tree(Struct):
@@ -94,7 +96,7 @@ class ForestParam(Struct):
     """The number of trees in a model."""
 
     num_trees: Digits
-    num_parallel_tree: Digits = "1"
+    num_parallel_tree: OneAtMost = "1"
 
 
 class Forest(Struct):
@@ -102,26 +104,26 @@ class Forest(Struct):
 
     trees: list[Tree]
     gbtree_model_param: ForestParam
-    tree_info: list[Whole]
+    tree_info: list[Literal[0]]
     iteration_indptr: list[Whole] | UnsetType = UNSET
     cats: Categories | UnsetType = UNSET
-    weight_drop: Any = UNSET
+    weight_drop: NoWeights = UNSET
 
 
 class GBTree(Struct, tag_field="name", tag="gbtree"):
-    """The booster `gbtree`. Weights of trees make a dart model of XGBoost 3.3 and later."""
+    """The booster `gbtree`."""
 
     model: Forest
-    weight_drop: Any = UNSET
+    weight_drop: NoWeights = UNSET
 
 
 class LearnerParam(Struct):
     """The number of features and outputs of a model, and the score that trees start from."""
 
     num_feature: Digits
-    num_class: Digits
+    num_class: OneAtMost
     base_score: str
-    num_target: Digits = "1"
+    num_target: OneAtMost = "1"
 
 
 class Named(Struct):
@@ -155,17 +157,11 @@ def largest_leaves(document: Any) -> Float64Array:
     try:
         learner = convert(document, Model).learner
     except (ValidationError, UnicodeEncodeError) as error:  # a lone surrogate
-        with contextlib.suppress(TypeError, KeyError):
-            name = document["learner"]["gradient_booster"]["name"]
-            refuse(
-                name != "gbtree",
-                f"the booster is {str(name)[:40]!r}: only gbtree is supported",
-            )
-        raise ModelError(f"this is no model of XGBoost: {str(error)[:300]}") from None
-    forest, n_features = learner.gradient_booster.model, _check_learner(learner)
-    for part in (forest, learner.gradient_booster):
-        refuse(part.weight_drop is not UNSET, "it is a dart model: only gbtree is supported")
-    return _check_forest(forest, n_features)
+        raise ModelError(
+            "this is no model of XGBoost that boostrank reads (gbtree, not dart or gblinear; one"
+            f" score per document; one tree per round): {str(error)[:300]}"
+        ) from None
+    return _check_forest(learner.gradient_booster.model, _check_learner(learner))
 
 
 def _check_learner(learner: Learner) -> int:
@@ -173,8 +169,6 @@ def _check_learner(learner: Learner) -> int:
     param = learner.learner_model_param
     n_features = int(param.num_feature)
     refuse(n_features < 1, "num_feature is 0")
-    outputs = max(int(param.num_class), int(param.num_target))
-    refuse(outputs > 1, f"the model has {outputs} outputs per document: it is not a ranker")
     try:  # a number up to XGBoost 3.0, a list of one number since
         base_score = float(param.base_score.removeprefix("[").removesuffix("]"))
     except ValueError:
@@ -198,18 +192,12 @@ def _check_learner(learner: Learner) -> int:
 
 def _check_forest(forest: Forest, n_features: int) -> Float64Array:
     """Check the trees and their counts, and return the largest leaf magnitude of each."""
-    n_trees, param = len(forest.trees), forest.gbtree_model_param
-    num_trees = param.num_trees
-    refuse(
-        int(param.num_parallel_tree) > 1,
-        f"num_parallel_tree is {param.num_parallel_tree}: only one tree a round is supported",
-    )
+    n_trees, num_trees = len(forest.trees), forest.gbtree_model_param.num_trees
     refuse(
         int(num_trees) != n_trees,
         f"num_trees is {num_trees}, but the file has {n_trees} trees: it is damaged",
     )
     _check_length(forest, "tree_info", n_trees, "the forest")
-    refuse(any(forest.tree_info), "tree_info has trees of several outputs")
     refuse(
         forest.iteration_indptr not in (UNSET, list(range(n_trees + 1))),
         f"iteration_indptr does not divide {n_trees} trees into rounds of one tree",
@@ -244,7 +232,6 @@ def _check_tree(tree: Tree, n_features: int, location: str) -> float:
     )
     for name in _NODE_LISTS:
         _check_length(tree, name, n_nodes, location)
-    refuse(int(param.size_leaf_vector) > 1, f"{location}: its leaves have several values")
     refuse(
         int(param.num_feature) not in (0, n_features),
         f"{location}: num_feature is {param.num_feature}, but the model has {n_features} features",
