@@ -4,7 +4,6 @@ model.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -209,13 +208,6 @@ class StopTraining(Exception):
     def __init__(self, best_iteration: int, best_score: Sequence[Any] = ()) -> None:
         super().__init__(best_iteration)
         self.best_iteration, self.best_score = best_iteration, list(best_score)
-
-
-def beginning_at(env: Any, round: int) -> Any:
-    """Return a copy of a callback's environment, ours or LightGBM's, with a different first
-    round.
-    """
-    return dataclasses.replace(env, begin_iteration=round)
 
 
 # Trees and scores are kept; everything else of a round follows from its number. Neither engine

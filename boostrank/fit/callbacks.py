@@ -5,10 +5,11 @@ engine.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import ParameterError
-from boostrank.engines.base import Callback, StopTraining, beginning_at
+from boostrank.engines.base import Callback, StopTraining
 from boostrank.engines.engine_params import as_whole
 
 if TYPE_CHECKING:
@@ -115,7 +116,8 @@ class Gated:
     def __call__(self, env: Any) -> None:
         if env.iteration < self._first_round:
             return
-        self.gated(beginning_at(env, max(self._first_round, env.begin_iteration)))
+        first_round = max(self._first_round, env.begin_iteration)
+        self.gated(replace(env, begin_iteration=first_round))
 
 
 class StopRequest:

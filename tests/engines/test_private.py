@@ -37,14 +37,9 @@ C_FUNCTIONS = {
 }
 METHODS: dict[str, tuple[set[str], str]] = {
     "_lazy_init": (
-        {"data", "label", "reference", "weight", "group", "predictor", "feature_name", "params"},
+        {"data", "label", "reference", "weight", "group", "feature_name", "params"},
         "streaming into bins (--route bins)",
     ),
-    "_set_init_score_by_predictor": (
-        {"predictor", "data", "used_indices"},
-        "going on from a checkpoint",
-    ),
-    "_set_predictor": ({"predictor"}, "going on from a checkpoint, and a start with given scores"),
 }
 
 PARAMS = {

@@ -5,7 +5,6 @@ text.
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,10 @@ import pytest
 from msgspec import ValidationError, convert
 
 from boostrank.core.errors import ModelError
-from boostrank.engines.lightgbm.model_text import listed_categories
 from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.engines.xgboost.model_json import names_in, readable, with_names
 from boostrank.engines.xgboost.schema import CategoryNames, count_categories
-from tests.model.real_models import lightgbm_models, xgboost_models
+from tests.model.real_models import xgboost_models
 
 BODY = xgboost_models()["rank:ndcg"]
 
@@ -151,13 +149,6 @@ def test_a_column_of_categories_counts_them() -> None:
     assert _count_categories({"offsets": [0, 1, 3], "values": [-128, 255, 0]}) == 2
     for kind in (7, 8):
         assert _count_categories({"type": kind, "values": [0.5, float("inf"), 1]}) == 3
-
-
-def test_codes_of_categories_are_those_that_lightgbm_lists() -> None:
-    infos = "feature_infos=none [0:39] 1:-2:7 5 -1:0 [-1:2]"
-    text = re.sub("(?m)^feature_infos=.*$", infos, lightgbm_models()["lambdarank"])
-    assert listed_categories(text.encode()) == {2: [1, -2, 7], 3: [5], 4: [-1, 0]}
-    assert set(listed_categories(lightgbm_models()["sets of categories"].encode())) == {4, 5}
 
 
 @pytest.mark.fault(86)

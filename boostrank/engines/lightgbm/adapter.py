@@ -7,6 +7,7 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial, wraps
+from itertools import zip_longest
 from typing import Any
 
 import lightgbm
@@ -32,11 +33,7 @@ from boostrank.engines.base import (
 )
 from boostrank.engines.engine_params import engine_threads, limit_in_children, without_stderr
 from boostrank.engines.lightgbm.format import LIGHTGBM, start_text
-from boostrank.engines.lightgbm.model_text import (
-    listed_categories,
-    start_trees,
-    with_even_leaves,
-)
+from boostrank.engines.lightgbm.model_text import start_trees, with_even_leaves
 from boostrank.engines.lightgbm.params import LINEAR_GAINS, TRUE, LightGBMParams
 from boostrank.engines.lightgbm.private import (
     StreamedDataset,
@@ -128,16 +125,20 @@ class LightGBMBooster(Booster):
         """Return the categories of pandas columns, or {} if a column is unknown."""
         # A column without categories has no codes either.
         values = [*filter(None, self.native.pandas_categorical or ())]
-        columns = listed_categories(self.native.model_to_string(num_iteration=1).encode())
+        if not values:
+            return {}
+        infos = self.native.dump_model(num_iteration=1)["feature_infos"]
+        columns = {name: info["values"] for name, info in infos.items() if info["values"]}
         # LightGBM does not store their columns. Ordered columns have categories too, and columns of
         # codes have none.
         if len(columns) != len(values):
             return {}
         categories = {}
-        for (column, codes), column_values in zip(columns.items(), values, strict=True):
+        for (name, codes), column_values in zip(columns.items(), values, strict=True):
             are_of_one_type = {*map(type, column_values)} in ({str}, {int}, {float})
-            if codes[-1] >= len(column_values) or not are_of_one_type:
+            if max(codes) >= len(column_values) or not are_of_one_type:
                 return {}
+            column = self.feature_names.index(name)
             categories[names[column]] = Categories(tuple(column_values))
         return categories
 
@@ -254,15 +255,19 @@ class LightGBM(Backend):
         if params.get("label_gain") == LINEAR_GAINS:  # larger labels need a longer table
             largest = int(min(request.rows[0].labels.max(), _MOST_GAINS))
             params["label_gain"] = list(range(max(len(LINEAR_GAINS), largest + 1)))
-        earlier, start_scores = request.earlier, request.start_scores
-        sets = [("training", request.train), *request.valid]
-        set_ids = [id(data) for _, data in sets]
+        earlier, sets = request.earlier, [("training", request.train), *request.valid]
+        scores_of_set: dict[int, Any] = {}
         if request.resumed is not None:
             snapshot = request.resumed.snapshot
-            earlier, start_scores = self.load(snapshot.model), snapshot.scores
-            set_ids = [*dict.fromkeys(set_ids)]  # a snapshot has each set once
-        pairs = zip(set_ids, start_scores, strict=False)
-        scores_of_set = {set_id: scores for set_id, scores in pairs if scores is not None}
+            earlier = self.load(snapshot.model)
+            set_ids = dict.fromkeys(id(data) for _, data in sets)  # a snapshot has each set once
+            scores_of_set = dict(zip(set_ids, snapshot.scores, strict=True))
+        elif earlier is not None:
+            prediction = PredictRequest(threads=int(params.get("num_threads", 0)))
+            for (_, data), rows, scores in zip_longest(sets, request.rows, request.start_scores):
+                if scores is None and id(data) not in scores_of_set:
+                    scores = earlier.predict(rows.features, prediction)
+                scores_of_set.setdefault(id(data), scores)
         with _naming_nothing_to_split():
             booster = create_booster(
                 params, sets, model=earlier and earlier.native, scores_of_set=scores_of_set

@@ -260,16 +260,6 @@ def start_trees(data: bytes) -> list[Tree]:
     return list(itertools.takewhile(lambda tree: tree.is_start, _trees(data)))
 
 
-def listed_categories(data: bytes) -> dict[int, list[int]]:
-    """Return the category codes of each column from an unchecked text that LightGBM wrote."""
-    infos = _words(_header(data[: data.find(b"\n\n")].decode())["feature_infos"])
-    return {
-        i: [int(code) for code in info.split(":")]
-        for i, info in enumerate(infos)
-        if info[0] not in "[n"
-    }
-
-
 def count_documents(trees: Iterable[Tree]) -> Float64Array:
     """Return the number of documents in each leaf, or 0 if the text does not tell."""
     counts = [tree.words(b"leaf_count") or [b"0"] * tree.leaves for tree in trees]

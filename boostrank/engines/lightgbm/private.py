@@ -61,9 +61,8 @@ def create_booster(
         sets: names and data sets, first the training set and then the validation sets, which may
             include it.
         model: model to continue, or None.
-        scores_of_set: initial scores by id of a data set. LightGBM would predict them from the
-            features, which is slower, not always bit-identical (bagging by query), and impossible
-            if the features are no longer in memory.
+        scores_of_set: scores of the model by id of a data set, because LightGBM has no features of
+            sets on disk and of subsets to compute them from.
     """
     if model is not None:
         model = _InnerPredictor.from_booster(
@@ -75,8 +74,6 @@ def create_booster(
         if id(data) in scores_of_set:
             data._predictor = model
             data.set_init_score(scores_of_set[id(data)])
-        else:
-            data._set_predictor(model)
     (_, train), *valid = sets
     booster = lightgbm.Booster(params, train)
     for name, data in valid:
@@ -123,16 +120,18 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
     def __init__(self, data: Features, *, peers: Peers | None = None, **options: Any) -> None:
         super().__init__(data, **options)
         self._peers = peers
-        self.cache_key: Any = None
-        """The cache key of the bins, on which the bins of a validation set depend; None without a
-        cache.
+        self.cache_key: str | None = None
+        """The cache key of the bins, on which the bins of a validation set depend; None if they
+        cannot be cached.
         """
 
     def fill(self, data: Features, reference: Any) -> None:
         """Load the bins from the cache, or push the rows into new ones."""
         key = self._key(data, reference)
-        if key is not None and self._load(data.origin, key, reference):
-            return
+        if key is not None:
+            self.cache_key = entry_name("id", key)
+            if self._load(data.origin, key, reference):
+                return
         rows = data.shape[0]
         if reference is None:
             self._create_bins(data)
@@ -145,10 +144,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
                 watch(start + piece.shape[0], rows)
         return_memory()  # lists of pushed values: a tenth of the bins or more
         if key is not None:  # before labels and weights, which the cache of the rows stores
-            cache_key = entry_name("id", key)
-            name = self._name(data.origin, key)
-            if data.origin.cache.save(name, key, {"id": cache_key}, self.save_bins):
-                self.cache_key = cache_key
+            data.origin.cache.save(self._name(data.origin, key), key, {}, self.save_bins)
 
     def _create_bins(self, data: Features) -> None:
         """Create empty bins from a sample of all workers' rows."""
@@ -177,16 +173,15 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
 
     def _key(self, data: Features, reference: Any) -> dict[str, Any] | None:
         """Return what the bins depend on, or None if it is unknown."""
+        reference_key = getattr(reference, "cache_key", None)
+        is_unknown = reference is not None and reference_key is None
+        if is_unknown or getattr(data, "origin", None) is None:
+            return None
         aliases = parameter_names()
         engine_params = {aliases.get(name, name): value for name, value in self.params.items()}
         binning = {
             name: value for name, value in sorted(engine_params.items()) if name not in _NO_BINS
         }
-        if getattr(data, "origin", None) is None:
-            return None
-        reference_key = getattr(reference, "cache_key", None)
-        if reference is not None and reference_key is None:
-            return None
         return {
             "engine": f"lightgbm {lightgbm.__version__}",
             "params": binning,
@@ -201,11 +196,10 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
 
     def _load(self, origin: Origin, key: dict[str, Any], reference: Any) -> bool:
         entry: Entry | None = origin.cache.load(self._name(origin, key), key)
-        if entry is None or "id" not in entry.note:
+        if entry is None:
             return False
         with entry.big:
             self.load_bins(entry.big_path(), reference)
-        self.cache_key = entry.note["id"]
         return True
 
     def _lazy_init(self, **arguments: Any) -> StreamedDataset:
@@ -216,24 +210,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         self.fill(arguments["data"], arguments["reference"])
         self.set_label(arguments["label"]).set_group(arguments["group"])
         self.set_weight(arguments["weight"])
-        if arguments["predictor"] is not None:
-            self._set_init_score_by_predictor(
-                predictor=arguments["predictor"], data=arguments["data"], used_indices=None
-            )
         self.set_feature_name(arguments["feature_name"])
-        return self
-
-    def _set_init_score_by_predictor(
-        self, predictor: Any, data: Any, used_indices: Any
-    ) -> StreamedDataset:
-        if predictor is not None:
-            scores = [
-                predictor.predict(data=piece, raw_score=True).ravel()
-                for _, piece in pieces(self.data)
-            ]
-            self.set_init_score(np.concatenate(scores))
-        elif self.init_score is not None:
-            self.set_init_score(np.zeros_like(self.init_score))
         return self
 
     def sampled_rows(self, rows: int) -> Array:

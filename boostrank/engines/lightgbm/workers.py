@@ -68,10 +68,7 @@ class Member(LightGBM):
 
     def _create_dataset(self, data: RankingDataset, options: dict[str, Any]) -> Any:
         options["params"] |= self._network
-        # Keep the rows to predict their initial scores.
-        return StreamedDataset(
-            data.features, peers=self._peers, free_raw_data=False, **options
-        ).construct()
+        return StreamedDataset(data.features, peers=self._peers, **options).construct()
 
     def train(self, request: TrainRequest) -> Trained:
         """Train with sums over all workers, and raise the error of a callback of the network."""

@@ -100,29 +100,10 @@ class XGBoostBooster(Booster):
     def predict(self, features: Features, request: PredictRequest) -> Array:
         """Compute outputs in batches, where contributions add up to the scores.
 
+        The batches are dense unless absent entries are missing.
+
         Raises:
             ModelError: XGBoost's contributions are wrong by more than rounding.
-        """
-        outputs = self._parts(features, request)
-        if request.what == LEAVES:
-            return np.concatenate(
-                [batch_leaves.reshape(len(batch_leaves), -1) for batch_leaves in outputs]
-            )
-        if request.what == SCORES:
-            return np.concatenate([np.zeros(0), *outputs]).astype(np.float64)
-        no_rows = np.zeros((0, features.shape[1] + 1))
-        contributions: Float64Array = np.concatenate([no_rows, *outputs]).astype(np.float64)
-        scores = self.predict(features, replace(request, what=SCORES))
-        remainder = scores - contributions.sum(axis=1)
-        if np.any(np.abs(remainder) > 1e-4 * np.abs(contributions).sum(axis=1)):
-            raise ModelError("XGBoost's contributions do not add up to its scores")
-        # XGBoost sums in float32; the remainder goes to the largest contribution.
-        contributions[np.arange(remainder.size), np.abs(contributions).argmax(axis=1)] += remainder
-        return contributions
-
-    def _parts(self, features: Features, request: PredictRequest) -> list[Array]:
-        """Return the native output for each batch of rows, which are dense unless absent entries
-        are missing.
         """
         outputs, stays_sparse = [], request.absent_is_missing and is_sparse(features)
         last_iteration = request.rounds + self.start_trees if request.rounds else 0
@@ -143,7 +124,21 @@ class XGBoostBooster(Booster):
                         matrix, pred_leaf=leaves, pred_contribs=not leaves, **options
                     )
                 outputs.append(output)
-        return outputs
+        if request.what == LEAVES:
+            return np.concatenate(
+                [batch_leaves.reshape(len(batch_leaves), -1) for batch_leaves in outputs]
+            )
+        if request.what == SCORES:
+            return np.concatenate([np.zeros(0), *outputs]).astype(np.float64)
+        no_rows = np.zeros((0, features.shape[1] + 1))
+        contributions: Float64Array = np.concatenate([no_rows, *outputs]).astype(np.float64)
+        scores = self.predict(features, replace(request, what=SCORES))
+        remainder = scores - contributions.sum(axis=1)
+        if np.any(np.abs(remainder) > 1e-4 * np.abs(contributions).sum(axis=1)):
+            raise ModelError("XGBoost's contributions do not add up to its scores")
+        # XGBoost sums in float32; the remainder goes to the largest contribution.
+        contributions[np.arange(remainder.size), np.abs(contributions).argmax(axis=1)] += remainder
+        return contributions
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         """Return the model's JSON, with names of categories and the mark of a linear start."""
@@ -232,14 +227,6 @@ def split_start(
     model = XGBOOST.parse(booster.to_bytes())
     start = XGBoostBooster.load(model.with_trees(model.start, []))
     return XGBoostBooster.load(model.with_trees({}, model.grown_trees)), start
-
-
-def join_start(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoostBooster:
-    """Join the trees of a linear start, if there is one, and the grown trees."""
-    if start is None:
-        return booster
-    model, curves = XGBOOST.parse(booster.to_bytes()), XGBOOST.parse(start.to_bytes()).start
-    return XGBoostBooster.load(model.with_trees(curves, model.grown_trees))
 
 
 class XGBoost(Backend):
@@ -338,9 +325,8 @@ class XGBoost(Backend):
                 " was written on another machine"
             )
         scores = partial(booster.predict, output_margin=gradient is not None)
-        rounds = Rounds(
-            request, _Model(booster, request.train), earlier_rounds=earlier_rounds, scores=scores
-        )
+        model = _Model(booster, request.train, start)
+        rounds = Rounds(request, model, earlier_rounds=earlier_rounds, scores=scores)
         # Sampling is seeded in each round because XGBoost hides its random state.
         samples = any(float(params.get(name, 1.0)) < 1 for name in SAMPLED_FRACTIONS)
         seed = int(params.get("seed", 0))
@@ -358,10 +344,10 @@ class XGBoost(Backend):
         except TrainingError as error:
             error.model = None
             if rounds.round > earlier_rounds:
-                error.model = join_start(start, XGBoostBooster(booster))
+                error.model = model.with_start()
             raise
-        trained = join_start(start, XGBoostBooster(booster.reset()))
-        return Trained(trained, rounds.best_rounds)
+        booster.reset()
+        return Trained(model.with_start(), rounds.best_rounds)
 
     def _set_initial_scores(self, request: TrainRequest, start: XGBoostBooster) -> None:
         """Set the initial scores of all data sets to the scores that the linear start gives their
@@ -408,13 +394,25 @@ def digest(booster: Any, train: Any) -> str:
 
 @dataclass
 class _Model(Resettable):
-    """The model that callbacks receive, which is a booster with its training set."""
+    """The model that callbacks receive, which is a booster with its training set and the linear
+    start that precedes it.
+    """
 
     booster: Any
     train: Any
+    start: XGBoostBooster | None
 
     def reset_parameter(self, params: ParamValues) -> None:
         self.booster.set_param(PARAMS.resolve_names(params))
+
+    def with_start(self) -> XGBoostBooster:
+        """Return the trees of the start and those of the booster as one model."""
+        booster = XGBoostBooster(self.booster)
+        if self.start is None:
+            return booster
+        model = XGBOOST.parse(booster.to_bytes())
+        curves = XGBOOST.parse(self.start.to_bytes()).start
+        return XGBoostBooster.load(model.with_trees(curves, model.grown_trees))
 
 
 def reseed(booster: Any, seed: int) -> None:

@@ -16,13 +16,7 @@ from boostrank.core.errors import TrainingError
 from boostrank.core.types import Array, ParamValues
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import LostContact, Peers, Trained, TrainRequest
-from boostrank.engines.xgboost.adapter import (
-    XGBoost,
-    XGBoostBooster,
-    is_of_connection,
-    join_start,
-    last_line,
-)
+from boostrank.engines.xgboost.adapter import XGBoost, is_of_connection, last_line
 
 # Time for the slowest worker, which may be reading or compiling. A worker that dies is noticed at
 # once.
@@ -110,7 +104,6 @@ class Member(XGBoost):
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
-        self._start: XGBoostBooster | None = None
 
     def dataset(
         self, data: RankingDataset, params: ParamValues, *, reference: Any, weights: bool
@@ -140,8 +133,4 @@ class Member(XGBoost):
         """Return the model file of the completed rounds from the `model` that a callback
         receives.
         """
-        return join_start(self._start, XGBoostBooster(model.booster)).to_bytes()
-
-    def _set_initial_scores(self, request: TrainRequest, start: XGBoostBooster) -> None:
-        self._start = start
-        super()._set_initial_scores(request, start)
+        return bytes(model.with_start().to_bytes())
