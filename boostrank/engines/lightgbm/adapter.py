@@ -75,10 +75,6 @@ class LightGBMBooster(Booster):
     @cached_property
     def start_trees(self) -> int:
         """The number of trees in a linear start, from the model text."""
-        # In a user's own model, the first tree shows whether to look further.
-        first_tree = self.native.model_to_string(num_iteration=1).encode()
-        if not start_trees(first_tree):
-            return 0
         return len(start_trees(self.native.model_to_string(num_iteration=-1).encode()))
 
     def predict(self, features: Features, request: PredictRequest) -> Array:

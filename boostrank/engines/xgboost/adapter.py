@@ -85,12 +85,8 @@ class XGBoostBooster(Booster):
     @property
     def stopped_rounds(self) -> int:
         """The best number of rounds in the attribute `best_iteration`, or 0."""
-        best_iteration = self.native.attr("best_iteration")
-        return (
-            int(best_iteration) + 1 - self.start_trees
-            if best_iteration is not None and best_iteration.isdigit()
-            else 0
-        )
+        best_iteration = self.native.attr("best_iteration") or ""
+        return int(best_iteration) + 1 - self.start_trees if best_iteration.isdigit() else 0
 
     @property
     def start_trees(self) -> int:
@@ -315,9 +311,17 @@ class XGBoost(Backend):
         if continued is None:  # a continued model keeps its own base score
             params["base_score"] = base_score(params["objective"])
         params |= {"disable_default_eval_metric": True, "validate_parameters": True}
-        if start is not None:
-            self._set_initial_scores(request, start)
         matrices = [request.train, *(data for _, data in request.valid)]
+        if start is not None:
+            # Set the initial scores of all data sets to the scores of the linear start.
+            prediction = PredictRequest(threads=int(params.get("nthread") or 1))
+            rows_of_sets = zip_longest(matrices, request.rows, request.start_scores)
+            for i, (data, rows, initial_scores) in enumerate(rows_of_sets):
+                if i and data is request.train:
+                    continue
+                if initial_scores is None:
+                    initial_scores = start.predict(rows.features, prediction)
+                data.set_info(base_margin=np.asarray(initial_scores, dtype=np.float32))
         booster = xgboost.Booster(params, matrices, model_file=continued and continued.native)
         if resumed is not None and digest(booster, request.train) != resumed.snapshot.scores_sha256:
             raise ModelError(
@@ -348,21 +352,6 @@ class XGBoost(Backend):
             raise
         booster.reset()
         return Trained(model.with_start(), rounds.best_rounds)
-
-    def _set_initial_scores(self, request: TrainRequest, start: XGBoostBooster) -> None:
-        """Set the initial scores of all data sets to the scores that the linear start gives their
-        rows.
-        """
-        threads = int(translate(request.params).get("nthread") or 1)
-        sets = (request.train, *(data for _, data in request.valid))
-        for i, (data, rows, scores) in enumerate(
-            zip_longest(sets, request.rows, request.start_scores)
-        ):
-            if i and data is request.train:
-                continue
-            if scores is None:
-                scores = start.predict(rows.features, PredictRequest(threads=threads))
-            data.set_info(base_margin=np.asarray(scores, dtype=np.float32))
 
     def snapshot(self, model: Any) -> Snapshot:
         """Return the model, and a hash of the scores, which XGBoost computes again."""
