@@ -40,8 +40,6 @@ Category = Annotated[int, Meta(ge=0, le=_MAX_CATEGORY)]
 Digits = Annotated[str, Meta(pattern=r"^[0-9]{1,9}\Z")]
 """A whole number, which XGBoost writes as text."""
 OneAtMost = Literal["0", "1"]
-NoWeights = Annotated[list[float], Meta(max_length=0)] | UnsetType
-"""The weights of trees, which make a dart model of XGBoost 3.3 and later."""
 
 
 class TreeParam(Struct):
@@ -107,14 +105,14 @@ class Forest(Struct):
     tree_info: list[Literal[0]]
     iteration_indptr: list[Whole] | UnsetType = UNSET
     cats: Categories | UnsetType = UNSET
-    weight_drop: NoWeights = UNSET
+    weight_drop: UnsetType = UNSET
 
 
 class GBTree(Struct, tag_field="name", tag="gbtree"):
-    """The booster `gbtree`."""
+    """The booster `gbtree`. Weights of trees make a dart model of XGBoost 3.3 and later."""
 
     model: Forest
-    weight_drop: NoWeights = UNSET
+    weight_drop: UnsetType = UNSET
 
 
 class LearnerParam(Struct):
