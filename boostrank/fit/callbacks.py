@@ -1,5 +1,5 @@
-"""Callbacks for early stopping and history. They take LightGBM's `CallbackEnv` and work on either
-engine.
+"""Callbacks for early stopping and history, and those of a training. They take LightGBM's
+`CallbackEnv` and work on either engine.
 """
 
 from __future__ import annotations
@@ -7,12 +7,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from boostrank.core.errors import ParameterError
 from boostrank.engines.base import Callback, StopTraining, beginning_at
 from boostrank.engines.engine_params import as_whole
+from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint
 
 if TYPE_CHECKING:
-    from boostrank.fit.checkpoint import Checkpoint
+    from boostrank.fit.plan import Training
 
 
 class EarlyStopping:
@@ -266,3 +269,62 @@ class History:
         self.rounds = env.iteration + 1
         for result in env.evaluation_result_list or []:
             self.values.setdefault(result[0], {}).setdefault(result[1], []).append(float(result[2]))
+
+
+def make_callbacks(
+    training: Training, valid: Sequence[tuple[str, Any]], native_train: Any
+) -> tuple[Callback | None, list[Callback]]:
+    """Return boostrank's early stopping, if a parameter requests it, and the user's callbacks.
+
+    Callbacks that stop are disabled until the objective has settled.
+    """
+    # Find the round at which the objective settles, unless stops before it are allowed.
+    callbacks = as_callables(training.callbacks, training.engine.name)
+    if any(isinstance(callback, Checkpoint) for callback in callbacks):
+        raise ParameterError(AS_ARGUMENT)
+    patience, objective, settled = training.patience, training.objective, 0
+    if objective is not None and not training.stops_early:
+        settled = objective.settled_round(objective.total_rounds or 0)
+    # Refuse an early stop that would lose the best model, or has no held-out metric.
+    stoppers = [callback for callback in callbacks if isinstance(callback, EarlyStopping)]
+    if (patience or stoppers) and training.drops_trees:
+        raise ParameterError(
+            "dart does not support early stopping: later rounds rescale earlier trees, so the model"
+            " of the best round is lost"
+        )
+    stopper: Callback | None = None
+    trained_on = [name for name, data in valid if data is native_train]
+    if patience:
+        if len(trained_on) == len(valid):
+            raise ParameterError(
+                "early stopping needs a validation set other than the training set"
+            )
+        metric, min_delta = training.headline, training.min_delta
+        stopper = EarlyStopping(patience, metric=metric, min_delta=min_delta)
+        stoppers.append(stopper)
+    copies = trained_on
+    if stoppers and training.collective.is_alone:  # workers may have other rows
+        copies = _copies_of_training(training)
+    for early_stopping in stoppers:
+        early_stopping.ignored = copies if len(copies) < len(valid) else trained_on
+    for callback in callbacks:
+        if isinstance(callback, StopWhenAsked):
+            callback.watch(stopper, training.checkpoint)
+    if settled:
+        callbacks = [
+            Gated(callback, settled) if hasattr(callback, "stopping_rounds") else callback
+            for callback in callbacks
+        ]
+        stopper = stopper and Gated(stopper, settled)
+    return stopper, callbacks
+
+
+def _copies_of_training(training: Training) -> list[str]:
+    """Return the names of validation sets with the rows of the training set, such as X[names]."""
+    train_set = training.train_set
+    return [
+        name
+        for name, data in training.valid
+        if np.array_equal(data.labels, train_set.labels)
+        and data.fingerprint == train_set.fingerprint
+    ]

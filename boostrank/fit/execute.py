@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.conventions import Gain
 from boostrank.core.errors import (
     BoostrankError,
     DataError,
@@ -29,12 +28,11 @@ from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Whole
-from boostrank.engines.engine_params import Limits
 from boostrank.engines.trees import engine_names
-from boostrank.fit.plan import ALONE, Collective, Member, Plan, Training, convert_sets
+from boostrank.fit.plan import ALONE, Collective, Plan, Training
 from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.run import run
-from boostrank.fit.start.cross_fit import CrossFitted, FoldStarts
+from boostrank.fit.start.cross_fit import FoldStarts
 from boostrank.fit.start.ridge import FOLDS
 from boostrank.kernels.driver import AllReduce
 from boostrank.metrics import BoundMetrics
@@ -135,7 +133,6 @@ class Folds:
         numbers = number_queries(self._data, count, seed, counted, self._collective)
         self.fold, self._part = numbers % count, self._data.take
         self._fold_starts: FoldStarts | None = None
-        self._starts: dict[Any, CrossFitted] = {}
         if shares and training.engine.shares_bins and self._collective.is_alone:
             self._part = Whole(self._data).part
             # Inner folds are shifted, so that they vary between folds.
@@ -160,7 +157,7 @@ class Folds:
         )
         if self._fold_starts is None:
             return part
-        return replace(part, fit_start=partial(self._start, self._fold_starts, fold))
+        return replace(part, fit_start=partial(self._fold_starts.without, fold))
 
     def held_out(self, fold: int) -> RankingDataset:
         """Return a copy of the queries in a fold."""
@@ -170,32 +167,35 @@ class Folds:
         """Return a mask of the rows in a fold, bool[N]."""
         return np.repeat(self.fold == fold, self._data.queries.sizes)
 
-    def _start(
-        self,
-        starts: FoldStarts,
-        fold: int,
-        data: RankingDataset,
-        gain: Gain,
-        threads: int,
-        limits: Limits,
-    ) -> CrossFitted:
-        """Return the linear start that leaves out a fold, cached by gain and limits."""
-        key = fold, gain, data.n_features, limits.direction.tobytes(), limits.unused
-        if key not in self._starts:
-            self._starts[key] = starts.without(fold, data, gain, threads, limits)
-        return self._starts[key]
-
 
 def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
     """Train according to a plan. `fold_ended` is called after each fold."""
     for callback in plan.options.callbacks:
         if hasattr(callback, "planned"):
             callback.planned(plan)
+    # Train on the columns that occur. A training that fails may have a model of earlier rounds.
     columns = used_columns(plan)
-    if columns is None:
-        model = _train(plan, fold_ended)
-    else:
-        model = _train_columns(plan, columns, fold_ended)
+    narrow = plan if columns is None else plan.select_columns(columns)
+    failure: TrainingError | None = None
+    try:
+        if plan.preset.folds:
+            model = _train_folds(narrow, fold_ended)
+        else:
+            model = _train_once(narrow)
+    except TrainingError as error:
+        failure, model = error, error.model
+    # Convert the model to all features.
+    if columns is not None and model is not None:
+        engine, names = plan.engine, plan.train_set.feature_names
+        body = model._booster.to_bytes()
+        body = engine.format.widened(body, columns.tolist(), engine_names(names))
+        record = dict(model.info.data or {})
+        record |= {"features": len(names), "feature_names": list(names)}
+        record["fingerprint"] = plan.train_set.fingerprint
+        model = model.altered(booster=engine.load(body), info=model.info | {"data": record})
+    if failure is not None:
+        failure.model = model
+        raise failure
     limit = plan.options.tree_limit
     return model if limit is None else with_price(model, limit)
 
@@ -215,47 +215,6 @@ def used_columns(plan: Plan) -> Int64Array | None:
     if training.limits.are_given or not plan.collective.is_alone:
         return None
     return data.occurring_columns
-
-
-def _train_columns(plan: Plan, columns: Int64Array, fold_ended: FoldEnded | None) -> RankingModel:
-    """Train on some columns, and return the model with all features, as a TrainingError does."""
-    failure: TrainingError | None = None
-    try:
-        model = _train(_narrow(plan, columns), fold_ended)
-    except TrainingError as error:
-        if error.model is None:
-            raise
-        failure, model = error, error.model
-    model = _widen(model, plan.train_set, columns)
-    if failure is not None:
-        failure.model = model
-        raise failure
-    return model
-
-
-def _narrow(plan: Plan, columns: Int64Array) -> Plan:
-    names = tuple(plan.train_set.feature_names[i] for i in columns.tolist())
-
-    def narrow(data: RankingDataset) -> RankingDataset:
-        return replace(data, features=data.features[:, columns], feature_names=names)
-
-    train_set, valid = convert_sets(plan.train_set, plan.valid, narrow)
-    return replace(plan, train_set=train_set, valid=valid)
-
-
-def _widen(model: RankingModel, data: RankingDataset, columns: Int64Array) -> RankingModel:
-    """Convert a model that was trained on some columns to all features in a data set."""
-    engine, names = model._engine, data.feature_names
-    body = model._booster.to_bytes()
-    body = engine.format.widened(body, columns.tolist(), engine_names(names))
-    record = dict(model.info.data or {})
-    record |= {"features": len(names), "feature_names": list(names)}
-    record["fingerprint"] = data.fingerprint
-    return model.altered(booster=engine.load(body), info=model.info | {"data": record})
-
-
-def _train(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
-    return _train_folds(plan, fold_ended) if plan.preset.folds else _train_once(plan)
 
 
 def _train_once(plan: Plan) -> RankingModel:
@@ -287,26 +246,26 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
     first = plan.trainings[0]
     sets = (plan.train_set, *plan.held_out_sets)
     data = reduce(RankingDataset.join, sets)
-    bound = _bind(first, data, first.metrics)
+    is_partial = not plan.collective.is_alone
+    settings = first.conventions, first.threads
+    bound = BoundMetrics(first.metrics, data.labels, data.queries, *settings, partial=is_partial)
     metric, main, measurable = first.main_metric, None, None
     if metric is not None:
         main = str(metric)
-    if metric is not None and metric.function is None:
-        per_query = _bind(first, data, [metric]).per_query(np.zeros(data.n_documents))
-        measurable = np.isfinite(per_query[str(metric)])
+        if metric.function is None:
+            measurable = np.isfinite(bound.per_query(np.zeros(data.n_documents))[main])
     folds = Folds(replace(first, train_set=data), plan.preset.folds, plan.seed, measurable)
     measures = bool(first.callbacks or fold_ended or first.feval or first.patience)
-    members: list[Member] = []
     models: list[RankingModel] = []
     for fold in range(len(plan.preset.members)):
-        member, training, model = _train_member(plan, folds, fold, members, measures=measures)
+        plan, model = _train_member(plan, folds, fold, measures=measures)
         if not models:
             # Refuse models that cannot be averaged, such as linear ones, after the first fold.
             average([model])
-        members.append(member)
         models.append(model)
-        if fold_ended is not None and not fold_ended(fold, training, model):
+        if fold_ended is not None and not fold_ended(fold, plan.trainings[fold], model):
             break
+    members = plan.preset.members[: len(models)]
     models = cap_trees(models, first.tree_limit)
     # Score each fold with the model trained without it.
     scores, deviations = np.zeros(data.n_documents), []
@@ -340,36 +299,30 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
 
 
 def _train_member(
-    plan: Plan, folds: Folds, fold: int, members: Sequence[Member], *, measures: bool
-) -> tuple[Member, Training, RankingModel]:
-    """Train the member of a fold, or the first member in place of one that fails.
-
-    Args:
-        members: those of the folds before. A member that one of them is does not fail by itself.
+    plan: Plan, folds: Folds, fold: int, *, measures: bool
+) -> tuple[Plan, RankingModel]:
+    """Train the member of a fold, or the first member in place of one that fails, and return the
+    plan with what was trained. A member that an earlier fold has does not fail by itself.
     """
-    member, training = plan.preset.members[fold], plan.trainings[fold]
-    checkpoint = None if training.checkpoint is None else training.checkpoint.of_fold(fold)
+    members, training = plan.preset.members, plan.trainings[fold]
+    checkpoint = training.checkpoint
+    if checkpoint is not None:
+        checkpoint = checkpoint.of_fold(fold)
 
     def train(training: Training) -> RankingModel:
         part = folds.training(training, fold, measures=measures)
         return run(replace(part, checkpoint=checkpoint))
 
     try:
-        return member, training, train(training)
+        return plan, train(training)
     except BoostrankError as error:
-        first = plan.preset.members[0]
-        if member in (first, *members):
+        if fold == 0 or members[fold] in members[:fold]:
             raise
-        message = f"fold {fold + 1}: {training.name}: {error}; trained as {first.name} instead"
+        message = f"fold {fold + 1}: {training.name}: {error}; trained as {members[0].name} instead"
         warn_user(message, DataWarning)
-    replacement = plan.make_training(plan.seed + fold, first)
-    return first, replacement, train(replacement)
-
-
-def _bind(training: Training, data: RankingDataset, metrics: Sequence[Any]) -> BoundMetrics:
-    is_partial, conventions = not training.collective.is_alone, training.conventions
-    rows = data.labels, data.queries
-    return BoundMetrics(metrics, *rows, conventions, training.threads, partial=is_partial)
+    members = (*members[:fold], members[0], *members[fold + 1 :])
+    plan = replace(plan, preset=replace(plan.preset, members=members))
+    return plan, train(plan.trainings[fold])
 
 
 def _deviation(scores: Float64Array, queries: QueryIndex, all_reduce: AllReduce) -> float:

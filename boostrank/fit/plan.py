@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import DataWarning, ParameterError, warn_user
-from boostrank.core.types import Float64Array, ParamValues
+from boostrank.core.types import Float64Array, Int64Array, ParamValues
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
@@ -315,6 +315,16 @@ class Plan:
     def check_trainings(self) -> None:
         """Raise the errors of all trainings, before the first of them."""
         _ = self.trainings
+
+    def select_columns(self, columns: Int64Array) -> Plan:
+        """Return the plan on some columns of the data."""
+        names = tuple(self.train_set.feature_names[i] for i in columns.tolist())
+
+        def select(data: RankingDataset) -> RankingDataset:
+            return replace(data, features=data.features[:, columns], feature_names=names)
+
+        train_set, valid = convert_sets(self.train_set, self.valid, select)
+        return replace(self, train_set=train_set, valid=valid)
 
     def make_training(self, seed: int | None = None, member: Member | None = None) -> Training:
         """Return the training of a member on all queries, with another seed if there is one.

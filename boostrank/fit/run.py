@@ -29,10 +29,9 @@ from boostrank.core.errors import (
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.base import Backend, Callback, TrainRequest
+from boostrank.engines.base import Backend, TrainRequest
 from boostrank.engines.engine_params import refusal
-from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked, as_callables
-from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint
+from boostrank.fit.callbacks import History, make_callbacks
 from boostrank.fit.gradient import GuardedGradient, LabelsOf, RoundMetrics, by_arguments
 from boostrank.fit.plan import Training
 from boostrank.fit.settings import METRIC_NAMES
@@ -63,7 +62,7 @@ def run(training: Training) -> RankingModel:
     gradient = _make_gradient(training, native, labels_of)
     metrics = _make_metrics(training, gradient, labels_of)
     history, info = History(), _describe_model(training, start)
-    stopper, callbacks = _make_callbacks(training, valid, native)
+    stopper, callbacks = make_callbacks(training, valid, native)
     for callback in callbacks:
         if hasattr(callback, "begins"):
             callback.begins(info)
@@ -191,25 +190,25 @@ def begin(training: Training, train_set: RankingDataset) -> tuple[Any, CrossFitt
     """
     engine, model = training.engine, training.init_model
     if model is not None:
-        booster, rounds = model._booster, training.rounds_before
-        if rounds < booster.rounds:
-            booster = engine.load(booster.to_bytes(rounds))
-        broken = constraints.broken(engine, booster, training.params)
+        earlier, rounds = model._booster, training.rounds_before
+        if rounds < earlier.rounds:
+            earlier = engine.load(earlier.to_bytes(rounds))
+        broken = constraints.broken(engine, earlier, training.params)
         if broken:
             raise ParameterError(f"init_model contradicts these parameters: {broken}")
-        return booster, None
+        return earlier, None
+    start: CrossFitted | None = None
+    booster = None
+    if training.starts_linear:
+        fit_start = training.fit_start or cross_fitted
+        if not training.collective.is_alone:
+            fit_start = partial(start_together, training.collective)
+        start = fit_start(train_set, training.gain, training.n_threads, training.limits)
+        booster = engine.begin_with(start.start)
     if training.tree_limit is not None:
-        check_limit(training.tree_limit, engine)
-    if not training.starts_linear:
-        return None, None
-    collective = training.collective
-    fit_start = training.fit_start or cross_fitted
-    if not collective.is_alone:
-        fit_start = partial(start_together, collective)
-    start = fit_start(train_set, training.gain, training.n_threads, training.limits)
-    if training.tree_limit is not None:
-        check_limit(training.tree_limit, engine, len(start.start.curves))
-    return engine.begin_with(start.start), start
+        start_trees = 0 if start is None else len(start.start.curves)
+        check_limit(training.tree_limit, engine, start_trees)
+    return booster, start
 
 
 def _convert(
@@ -241,65 +240,6 @@ def _engine_errors(engine: Backend, train_set: RankingDataset) -> Iterator[None]
             row = int(odd[0])
             raise train_set.queries.row_error(row, f"label {labels[row]:g}: {message}") from error
         raise DataError(message) from error
-
-
-def _make_callbacks(
-    training: Training, valid: Sequence[tuple[str, Any]], native_train: Any
-) -> tuple[Callback | None, list[Callback]]:
-    """Return boostrank's early stopping, if a parameter requests it, and the user's callbacks.
-
-    Callbacks that stop are disabled until the objective has settled.
-    """
-    # Find the round at which the objective settles, unless stops before it are allowed.
-    callbacks = as_callables(training.callbacks, training.engine.name)
-    if any(isinstance(callback, Checkpoint) for callback in callbacks):
-        raise ParameterError(AS_ARGUMENT)
-    patience, objective, settled = training.patience, training.objective, 0
-    if objective is not None and not training.stops_early:
-        settled = objective.settled_round(objective.total_rounds or 0)
-    # Refuse an early stop that would lose the best model, or has no held-out metric.
-    stoppers = [callback for callback in callbacks if isinstance(callback, EarlyStopping)]
-    if (patience or stoppers) and training.drops_trees:
-        raise ParameterError(
-            "dart does not support early stopping: later rounds rescale earlier trees, so the model"
-            " of the best round is lost"
-        )
-    stopper: Callback | None = None
-    trained_on = [name for name, data in valid if data is native_train]
-    if patience:
-        if len(trained_on) == len(valid):
-            raise ParameterError(
-                "early stopping needs a validation set other than the training set"
-            )
-        metric, min_delta = training.headline, training.min_delta
-        stopper = EarlyStopping(patience, metric=metric, min_delta=min_delta)
-        stoppers.append(stopper)
-    copies = trained_on
-    if stoppers and training.collective.is_alone:  # workers may have other rows
-        copies = _copies_of_training(training)
-    for early_stopping in stoppers:
-        early_stopping.ignored = copies if len(copies) < len(valid) else trained_on
-    for callback in callbacks:
-        if isinstance(callback, StopWhenAsked):
-            callback.watch(stopper, training.checkpoint)
-    if settled:
-        callbacks = [
-            Gated(callback, settled) if hasattr(callback, "stopping_rounds") else callback
-            for callback in callbacks
-        ]
-        stopper = stopper and Gated(stopper, settled)
-    return stopper, callbacks
-
-
-def _copies_of_training(training: Training) -> list[str]:
-    """Return the names of validation sets with the rows of the training set, such as X[names]."""
-    train_set = training.train_set
-    return [
-        name
-        for name, data in training.valid
-        if np.array_equal(data.labels, train_set.labels)
-        and data.fingerprint == train_set.fingerprint
-    ]
 
 
 # Provenance: the record in the sidecar, and the identity of a training.
