@@ -29,7 +29,7 @@ from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Whole
 from boostrank.engines.trees import engine_names
-from boostrank.fit.plan import ALONE, Collective, Plan, Training
+from boostrank.fit.plan import Collective, Plan, Training
 from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.run import run
 from boostrank.fit.start.cross_fit import FoldStarts
@@ -73,47 +73,16 @@ HELD_OUT = "held out"
 """Name of a fold when it is the validation set."""
 
 
-def number_queries(
-    data: RankingDataset,
-    folds: int,
-    seed: int,
-    counted: BoolArray | None = None,
-    collective: Collective = ALONE,
-) -> Int64Array:
-    """Number the Q queries at random, int64[Q], so that the numbers modulo `folds` are the folds.
-
-    Args:
-        counted: bool[Q], the queries included in the metric. If a fold would have fewer than two of
-            them, they are distributed first, so that each fold gets the same number. With None, all
-            queries are treated alike.
-        collective: workers whose queries are numbered together, from 0.
-    """
-    counts = collective.share(len(data.queries))
-    count, first = sum(counts), sum(counts[: collective.rank])
-    if not 2 <= folds <= count:
-        raise ParameterError(
-            f"folds={folds} must be at least 2 and at most the number of training queries, {count}"
-        )
-    if data.on_disk:
-        raise DataError(
-            "rows on disk cannot be split into folds: read them into memory (--route memory)"
-        )
-    numbers = np.random.default_rng(seed).permutation(count)
-    if counted is not None:
-        counted = np.concatenate(collective.share(counted))
-        if np.bincount(numbers[counted] % folds, minlength=folds).min() < 2:
-            numbers[np.lexsort((numbers, ~counted))] = np.arange(count)
-    return numbers[first : first + counts[collective.rank]]
-
-
 class Folds:
     """The queries of a data set in folds.
 
     Args:
-        training: a training on all queries.
+        training: a training on all queries. Its workers divide their queries together.
         count: number of folds.
         seed: seed of the folds.
-        counted: see `number_queries`.
+        counted: bool[Q], the queries included in the metric. If a fold would have fewer than two of
+            them, they are distributed first, so that each fold gets the same number. With None, all
+            queries are treated alike.
         shares: whether the trainings share bins and linear starts. Otherwise, each copies its rows.
 
     Attributes:
@@ -130,7 +99,24 @@ class Folds:
         shares: bool = True,
     ) -> None:
         self._data, self._collective = training.train_set, training.collective
-        numbers = number_queries(self._data, count, seed, counted, self._collective)
+        sizes = self._collective.share(len(self._data.queries))
+        total, first = sum(sizes), sum(sizes[: self._collective.rank])
+        if not 2 <= count <= total:
+            raise ParameterError(
+                f"folds={count} must be at least 2 and at most the number of training queries,"
+                f" {total}"
+            )
+        if self._data.on_disk:
+            raise DataError(
+                "rows on disk cannot be split into folds: read them into memory (--route memory)"
+            )
+        # Number all queries at random. The numbers modulo `count` are the folds.
+        numbers = np.random.default_rng(seed).permutation(total)
+        if counted is not None:
+            counted = np.concatenate(self._collective.share(counted))
+            if np.bincount(numbers[counted] % count, minlength=count).min() < 2:
+                numbers[np.lexsort((numbers, ~counted))] = np.arange(total)
+        numbers = numbers[first : first + len(self._data.queries)]
         self.fold, self._part = numbers % count, self._data.take
         self._fold_starts: FoldStarts | None = None
         if shares and training.engine.shares_bins and self._collective.is_alone:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -157,7 +157,7 @@ class Preset:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Training(Settings):
-    """One training, with all that decides its model. It can be printed, compared and pickled.
+    """One training, with all that decides its model. It can be printed and pickled.
 
     Args:
         name: name in tables.
@@ -187,36 +187,18 @@ class Training(Settings):
     conventions: Conventions
     starts_linear: bool = False
     columns: ModelColumns
-    limits: Limits = field(repr=False)
+    limits: Limits
     fill: Mapping[str, float] = field(default_factory=dict)
     recorded: Mapping[str, Any]
     init_model: RankingModel | None = None
     tree_limit: int | None = None
     stops_early: bool = False
     measures: bool = True
-    callbacks: Sequence[Any] = field(default=(), repr=False)
-    feval: Sequence[Any] = field(default=(), repr=False)
-    checkpoint: Checkpoint | None = field(default=None, repr=False)
-    collective: Collective = field(default=ALONE, repr=False)
-    fit_start: StartFitter | None = field(default=None, repr=False)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Training) and self._identity == other._identity
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def _identity(self) -> dict[str, Any]:
-        plain = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.repr}
-        objective = None if self.objective is None else self.objective.to_dict()
-        model = None if self.init_model is None else self.init_model.to_bytes()
-        return plain | {
-            "engine": (self.engine.name, self.engine.version),
-            "objective": objective,
-            "train_set": self.train_set.fingerprint,
-            "valid": [(name, data.fingerprint) for name, data in self.valid],
-            "init_model": model,
-        }
+    callbacks: Sequence[Any] = ()
+    feval: Sequence[Any] = ()
+    checkpoint: Checkpoint | None = None
+    collective: Collective = ALONE
+    fit_start: StartFitter | None = None
 
     @property
     def rows(self) -> list[RankingDataset]:
@@ -311,10 +293,6 @@ class Plan:
         if not self.preset.folds:
             return (self.make_training(),)
         return tuple(map(self.make_training, itertools.count(self.seed), self.preset.members))
-
-    def check_trainings(self) -> None:
-        """Raise the errors of all trainings, before the first of them."""
-        _ = self.trainings
 
     def select_columns(self, columns: Int64Array) -> Plan:
         """Return the plan on some columns of the data."""

@@ -60,7 +60,7 @@ def run(training: Training) -> RankingModel:
         return sources[id(data)].labels, sources[id(data)].queries
 
     gradient = _make_gradient(training, native, labels_of)
-    metrics = _make_metrics(training, gradient, labels_of)
+    metrics = RoundMetrics(training, gradient, labels_of)
     history, info = History(), _describe_model(training, start)
     stopper, callbacks = make_callbacks(training, valid, native)
     for callback in callbacks:
@@ -144,19 +144,6 @@ def _make_gradient(training: Training, native: Any, labels_of: LabelsOf) -> Guar
         return None
     function = by_arguments(training.function, labels_of, "objective")
     return GuardedGradient(None, function, all_reduce)
-
-
-def _make_metrics(
-    training: Training, gradient: GuardedGradient | None, labels_of: LabelsOf
-) -> RoundMetrics:
-    """Return the metrics of each round, with the objective's loss where it is one of them."""
-    names = training.metrics if training.measures else ()
-    functions = [by_arguments(function, labels_of, "feval") for function in training.feval]
-    if training.losses and training.measures and gradient is not None:
-        functions.append(partial(gradient.loss, labels_of))
-    conventions, threads = training.conventions, training.n_threads
-    all_reduce = training.collective.all_reduce
-    return RoundMetrics(names, labels_of, conventions, threads, functions, all_reduce)
 
 
 def _finish_trees(training: Training, booster: Any) -> Any:
@@ -279,16 +266,17 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
 def _record_rounds(training: Training) -> TrainingRecord:
     record: TrainingRecord = {"rounds": training.rounds, "rounds_before": training.rounds_before}
     is_mixed = any(type(callback).__name__ in _CHANGE_STEPS for callback in training.callbacks)
+
+    def find_rule(params: Any, objective: Any) -> list[Any]:
+        step = training.engine.params.resolve_names(params or {})
+        steps = [step.get(name, default) for name, default in _STEPS.items()]
+        return [*steps, {**(objective or {}), "total_rounds": None}]
+
     if training.init_model is not None:
-        earlier, rules = training.init_model.info, []
-        for params, objective in (
-            (earlier.parameters, earlier.objective),
-            (training.recorded, _describe_objective(training)),
-        ):
-            step = training.engine.params.resolve_names(params or {})
-            steps = [step.get(name, default) for name, default in _STEPS.items()]
-            rules.append((steps, {**(objective or {}), "total_rounds": None}))
-        is_mixed |= rules[0] != rules[1] or (earlier.training or {}).get("mixed_steps", False)
+        earlier = training.init_model.info
+        rule = find_rule(training.recorded, _describe_objective(training))
+        is_mixed |= rule != find_rule(earlier.parameters, earlier.objective)
+        is_mixed |= (earlier.training or {}).get("mixed_steps", False)
     return {**record, "mixed_steps": True} if is_mixed else record
 
 

@@ -153,9 +153,9 @@ def check_options(options: TrainOptions) -> Settings:
     return split_params(options.flat(), options.rounds or DEFAULT_ROUNDS, engine)
 
 
-def split_params(params: ParamValues | None, rounds: int, backend: Backend) -> Settings:
+def split_params(params: ParamValues, rounds: int, backend: Backend) -> Settings:
     """Split `params`. The accepted names and aliases are those of LightGBM and of the objective."""
-    engine_params = dict(params or {})
+    engine_params = dict(params)
     _translate_ranker_params(engine_params)
     # What all objectives have: rounds, early stopping, threads and metrics.
     requested = pop_param(engine_params, OBJECTIVE_NAMES, None)
@@ -170,9 +170,7 @@ def split_params(params: ParamValues | None, rounds: int, backend: Backend) -> S
     threads = pop_param(engine_params, _THREADS, None)
     if threads is not None:
         threads = as_whole(threads, "num_threads", -(2**31))
-        if threads < -1:
-            threads = resolve_threads(threads)
-        threads = max(0, threads) or None
+        threads = None if threads in (-1, 0) else resolve_threads(threads)
         engine_params["num_threads"] = resolve_threads(threads)
     names = pop_param(engine_params, METRIC_NAMES, "ndcg")
     metrics = metric_names(names, pop_param(engine_params, _EVAL_AT, DEFAULT_EVAL_AT))
@@ -230,9 +228,8 @@ def _split_objective(
 
     Their parameters are removed from `params`, which get those of the engine's own objective.
     """
-    native, function = None, None
+    objective, native, function = None, None, None
     gain: Any = "exponential"
-    objective: TrainingObjective | None = None
     if isinstance(requested, CompiledFunction):
         raise ParameterError(
             "this is a kernel, not an objective: pass the result of boostrank.define_objective"
@@ -283,8 +280,11 @@ def _make_objective(
             requested = copy.copy(requested)
             requested.threads = threads
         return requested, accepted
-    is_spec = isinstance(requested, ObjectiveSpec)
-    accepted = (*requested.params, *OPTIONS) if is_spec else accepted_params(str(requested))
+    name = requested.name if isinstance(requested, ObjectiveSpec) else str(requested)
+    if isinstance(requested, ObjectiveSpec):
+        accepted = (*requested.params, *OPTIONS)
+    else:
+        accepted = accepted_params(name)
     if "lambdarank_norm" in params and all(find_param(name, accepted) for name in _NORMS):
         params |= dict.fromkeys(_NORMS, params.pop("lambdarank_norm"))
     of_objective = {name: value for name, value in params.items() if find_param(name, accepted)}
@@ -295,12 +295,14 @@ def _make_objective(
     if gain is not None:
         of_objective["gain"] = gain
     # Some defaults of ours differ with this engine.
-    name = requested.name if is_spec else re.split(r"[(:]", str(requested), maxsplit=1)[0].strip()
-    ours = next((spec.name for spec in OBJECTIVES if name in (spec.name, *spec.aliases)), "")
+    ours = find_param(re.split("[(:]", name, maxsplit=1)[0].strip(), OBJECTIVES)
+    defaults = backend.params.of_ours.get(ours.name, {}) if ours else {}
     set_params = {find_param(name, accepted) for name in of_objective}
-    defaults = backend.params.of_ours.get(ours, {})
-    names = [name for name in defaults if find_param(name, accepted) not in set_params]
-    of_objective |= {name: defaults[name] for name in names}
+    of_objective |= {
+        parameter: value
+        for parameter, value in defaults.items()
+        if find_param(parameter, accepted) not in set_params
+    }
     if isinstance(requested, ObjectiveSpec):
         return Objective(requested, threads=threads, **of_objective), accepted
     return parse_objective(str(requested), threads=threads, **of_objective), accepted
