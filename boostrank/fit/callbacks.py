@@ -149,7 +149,7 @@ class StopWhenAsked:
         """Set the early stopping callback whose best round is kept (None keeps all rounds), and the
         checkpoint.
         """
-        self._stopper, self._checkpoint = getattr(stopper, "gated", stopper), checkpoint
+        self._stopper, self._checkpoint = stopper, checkpoint
 
     def __call__(self, env: Any) -> None:
         if self._request.pending and env.iteration + 1 < env.end_iteration:
@@ -236,22 +236,6 @@ _INSTEAD = {
 """The counterparts of callbacks that use methods of XGBoost's booster."""
 
 
-def as_callables(callbacks: Sequence[Any], backend: str) -> list[Callback]:
-    """Return callbacks for LightGBM's `CallbackEnv`, where those of XGBoost are converted."""
-    converted: list[Callback] = []
-    for callback in callbacks:
-        if backend == "xgboost" and hasattr(callback, "after_iteration"):
-            adapted = OfXGBoost(callback)
-            converted += [adapted.before, adapted]
-        elif callable(callback):
-            converted.append(callback)
-        else:
-            kind = type(callback).__name__
-            instead = _INSTEAD.get(kind, "a callable that takes a lightgbm.callback.CallbackEnv")
-            raise ParameterError(f"{kind} is not a callback of backend={backend!r}: pass {instead}")
-    return converted
-
-
 class History:
     """A callback that records each metric in each round (data set -> metric -> values), and the
     number of rounds.
@@ -278,10 +262,23 @@ def make_callbacks(
 
     Callbacks that stop are disabled until the objective has settled.
     """
+    # Take callbacks for LightGBM's `CallbackEnv`, and convert those of XGBoost.
+    callbacks: list[Callback] = []
+    for callback in training.callbacks:
+        if training.engine.name == "xgboost" and hasattr(callback, "after_iteration"):
+            adapted = OfXGBoost(callback)
+            callbacks += [adapted.before, adapted]
+        elif isinstance(callback, Checkpoint):
+            raise ParameterError(AS_ARGUMENT)
+        elif callable(callback):
+            callbacks.append(callback)
+        else:
+            kind = type(callback).__name__
+            instead = _INSTEAD.get(kind, "a callable that takes a lightgbm.callback.CallbackEnv")
+            raise ParameterError(
+                f"{kind} is not a callback of backend={training.engine.name!r}: pass {instead}"
+            )
     # Find the round at which the objective settles, unless stops before it are allowed.
-    callbacks = as_callables(training.callbacks, training.engine.name)
-    if any(isinstance(callback, Checkpoint) for callback in callbacks):
-        raise ParameterError(AS_ARGUMENT)
     patience, objective, settled = training.patience, training.objective, 0
     if objective is not None and not training.stops_early:
         settled = objective.settled_round(objective.total_rounds or 0)
@@ -302,9 +299,15 @@ def make_callbacks(
         metric, min_delta = training.headline, training.min_delta
         stopper = EarlyStopping(patience, metric=metric, min_delta=min_delta)
         stoppers.append(stopper)
-    copies = trained_on
+    # Ignore copies of the training set, such as X[names], where another set is left to watch.
+    copies, train_set = trained_on, training.train_set
     if stoppers and training.collective.is_alone:  # workers may have other rows
-        copies = _copies_of_training(training)
+        copies = [
+            name
+            for name, data in training.valid
+            if np.array_equal(data.labels, train_set.labels)
+            and data.fingerprint == train_set.fingerprint
+        ]
     for early_stopping in stoppers:
         early_stopping.ignored = copies if len(copies) < len(valid) else trained_on
     for callback in callbacks:
@@ -317,14 +320,3 @@ def make_callbacks(
         ]
         stopper = stopper and Gated(stopper, settled)
     return stopper, callbacks
-
-
-def _copies_of_training(training: Training) -> list[str]:
-    """Return the names of validation sets with the rows of the training set, such as X[names]."""
-    train_set = training.train_set
-    return [
-        name
-        for name, data in training.valid
-        if np.array_equal(data.labels, train_set.labels)
-        and data.fingerprint == train_set.fingerprint
-    ]

@@ -138,9 +138,7 @@ class Folds:
                 )
             order = [(rank, 0) for rank in range(len(rows))]
             collective = replace(collective, parts=(train_set,), order=order)
-        part = replace(
-            training, train_set=train_set, valid=valid, measures=measures, collective=collective
-        )
+        part = replace(training, train_set=train_set, valid=valid, collective=collective)
         if self._fold_starts is None:
             return part
         return replace(part, fit_start=partial(self._fold_starts.without, fold))
@@ -256,9 +254,8 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
     # Score each fold with the model trained without it.
     scores, deviations = np.zeros(data.n_documents), []
     for fold, model in enumerate(models):
-        held_out, of_fold = folds.held_out(fold), np.zeros(0)
-        if held_out.n_documents:
-            of_fold = model.predict(held_out, threads=first.threads)
+        held_out = folds.held_out(fold)
+        of_fold = model.predict(held_out, threads=first.threads)
         scores[folds.rows(fold)] = of_fold
         deviations.append(_deviation(of_fold, held_out.queries, plan.collective.all_reduce))
     # Average the models; bring different members to a common scale first.

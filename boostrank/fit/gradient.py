@@ -214,22 +214,21 @@ class RoundMetrics:
     def __init__(
         self, training: Training, gradient: GuardedGradient | None, labels_of: LabelsOf
     ) -> None:
-        self._names = training.metrics if training.measures else ()
         self._functions = [by_arguments(feval, labels_of, "feval") for feval in training.feval]
-        if training.losses and training.measures and gradient is not None:
+        if training.losses and gradient is not None:
             self._functions.append(functools.partial(gradient.loss, labels_of))
         self._training, self._labels_of, self.seconds = training, labels_of, 0.0
         self._bound: dict[int, BoundMetrics] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._names or self._functions)
+        return bool(self._training.metrics or self._functions)
 
     def __call__(self, scores: Array, dataset: Any) -> Results:
         started = time.perf_counter()
         results: Results = []
-        if self._names:
+        if self._training.metrics:
             values = self._values(np.asarray(scores, dtype=np.float64).reshape(-1), dataset)
-            metrics = zip(Metric.all_of(self._names), values.items(), strict=True)
+            metrics = zip(Metric.all_of(self._training.metrics), values.items(), strict=True)
             results += [(name, value, metric.higher_is_better) for metric, (name, value) in metrics]
         for function in self._functions:
             result = function(scores, dataset)
@@ -261,7 +260,9 @@ class RoundMetrics:
         if bound is None:
             settings = conventions, self._training.n_threads
             is_partial = not collective.is_alone
-            bound = BoundMetrics(self._names, labels, queries, *settings, partial=is_partial)
+            bound = BoundMetrics(
+                self._training.metrics, labels, queries, *settings, partial=is_partial
+            )
             self._bound[id(dataset)] = bound
         if collective.is_alone:
             return bound.values(scores)

@@ -174,7 +174,6 @@ class Training(Settings):
         init_model: the model to continue.
         tree_limit: maximum number of trees, if any.
         stops_early: whether early stopping may end the training before its objective has settled.
-        measures: whether to compute the metrics in each round.
         callbacks, feval, checkpoint: as in `boostrank.train`.
         collective: the workers that train together.
         fit_start: function that fits the linear start; None for the usual one.
@@ -193,7 +192,6 @@ class Training(Settings):
     init_model: RankingModel | None = None
     tree_limit: int | None = None
     stops_early: bool = False
-    measures: bool = True
     callbacks: Sequence[Any] = ()
     feval: Sequence[Any] = ()
     checkpoint: Checkpoint | None = None

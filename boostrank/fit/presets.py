@@ -20,7 +20,7 @@ from boostrank.core.types import ParamValues
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
 from boostrank.fit.plan import ALONE, Collective, Member, Plan, Preset
-from boostrank.fit.settings import AUTO_START, OBJECTIVE_NAMES, split_params
+from boostrank.fit.settings import OBJECTIVE_NAMES, split_params
 from boostrank.objective.mixture import accepted_params
 from boostrank.options import DEFAULT_ROUNDS, GOOD, PLAIN
 
@@ -107,15 +107,16 @@ def choose_preset(plan: Plan) -> Preset:
     on_folds = folds > 0 or (quality == GOOD and not note)
     if on_folds:
         _check_folds(plan)
+    # Folds with a quality include the queries of all data sets.
+    sets = [train_set, *valid_sets] if on_folds and quality != PLAIN else [train_set]
+    sizes = Sizes.of_sets(*sets, collective=collective)
     if quality == PLAIN:
-        sizes, trees = Sizes.of_sets(train_set, collective=collective), {}
+        trees: dict[str, Any] = {}
         if sizes.rows < _TOO_FEW_ROWS:
             trees = _without_set(engine, _few_in_leaf(sizes.rows), settings.params)
         members = (Member(start=options.start),) * (folds or 1)
         return Preset(PLAIN, rounds or DEFAULT_ROUNDS, trees, members=members, folds=folds)
     # Choose the members by the size of the data.
-    sets = [train_set, *valid_sets] if on_folds else [train_set]
-    sizes = Sizes.of_sets(*sets, collective=collective)
     candidates: tuple[Member, ...] = (_LAMBDARANK if sizes.are_large else _AUTO,)
     if plan.init_model is not None or not engine.grows_trees:
         candidates = (Member(),)  # keeps the objective of a continued model
@@ -170,8 +171,7 @@ def _apply_options(candidates: tuple[Member, ...], plan: Plan) -> tuple[Member, 
     for member in candidates:
         if params.keys() & set(OBJECTIVE_NAMES):
             member = Member(trees=member.trees)
-        if start != AUTO_START:
-            member = replace(member, start=start)
+        member = replace(member, start=start)
         if member.params:
             accepted = accepted_params(str(member.objective))
             options = {find_param(name, accepted) for name in params}
@@ -190,7 +190,7 @@ def why_no_folds(data: RankingDataset, collective: Collective = ALONE) -> str:
     """Return the reason why a data set cannot be split into folds, or an empty string."""
     if data.on_disk:
         return "rows on disk cannot be split into folds"
-    begins, differing = data.queries.ptr[:-1][data.queries.sizes > 0], 0
+    begins, differing = data.queries.ptr[:-1], 0
     if begins.size:
         highest = np.maximum.reduceat(data.labels, begins)
         differing = int(np.sum(highest > np.minimum.reduceat(data.labels, begins)))

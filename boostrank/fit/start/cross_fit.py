@@ -168,7 +168,7 @@ def cross_fitted(
     """
     limits = limits or Limits.none(data.n_features)
     rows = _rows_of(data, weighted_gains(data.labels, gain, data.queries), threads, limits)
-    return _started(rows, _regressed(rows))
+    return _score_rows(_regress(rows), rows)
 
 
 class FoldStarts:
@@ -203,7 +203,7 @@ class FoldStarts:
         gains = weighted_gains(data.labels, gain, data.queries)
         rows = replace(whole, data=data, parts=parts, gains=gains)
         sums_without = sums.of_groups(np.arange(self._count) != fold)
-        return _started(rows, _solutions(rows, basis, sums_without))
+        return _score_rows(_solve(rows, basis, sums_without), rows)
 
     def _learn(
         self, data: RankingDataset, gain: Gain, threads: int, limits: Limits
@@ -234,9 +234,7 @@ def learnt(data: Source, gains: Any, threads: int, limits: Limits) -> Regression
         gains: float64[N], of which only the same slices are read.
         threads, limits: as in `cross_fitted`.
     """
-    rows = _rows_of(data, gains, threads, limits)
-    regressions = _regressed(rows)
-    return _scaled(regressions, rows, regressions.scores(rows, rows.some)[0])
+    return _regress(_rows_of(data, gains, threads, limits))
 
 
 def scores_of(start: LinearStart, data: Source, threads: int = 1) -> Float64Array:
@@ -324,16 +322,28 @@ def _basis(rows: Rows) -> _Basis:
     return Curves.from_pairs(pairs), documents
 
 
-def _regressed(rows: Rows) -> Regressions:
+def _regress(rows: Rows) -> Regressions:
     basis = _basis(rows)
-    return _solutions(rows, basis, sums_of(rows, basis[0]))
+    return _solve(rows, basis, sums_of(rows, basis[0]))
 
 
-def _solutions(rows: Rows, basis: _Basis, sums: Sums) -> Regressions:
-    """Solve all regressions, without scaling, from the sums over each of `FOLDS` folds."""
+def _solve(rows: Rows, basis: _Basis, sums: Sums) -> Regressions:
+    """Solve all regressions from the sums over each of `FOLDS` folds, and determine the scale of
+    their scores.
+    """
     weights, ridge = solved(sums, rows.threads)
     *others, whole = _curves(*basis, weights, sums, rows.direction)
-    return Regressions(rows.columns, whole, tuple(others), ridge)
+    regressions = Regressions(rows.columns, whole, tuple(others), ridge)
+    # Scale the scores by those of a sample.
+    scores, _ = regressions.scores(rows, rows.some)
+    indices = [part.queries for part in rows.some]
+    gains = [above_least(rows.gains[part.at], part.queries) for part in rows.some]
+    sizes = np.concatenate([np.zeros(0, np.int64), *(index.sizes for index in indices)])
+    weights = np.concatenate([np.zeros(0), *(index.each_weight for index in indices)])
+    queries = QueryIndex.from_sizes(sizes, weights=weights)
+    scale = SHARE * _softmax_scale(scores, np.concatenate([np.zeros(0), *gains]), queries)
+    deviation = float(scores.std()) if scores.size else 0.0
+    return replace(regressions, scale=scale, moved=MOVED * scale * deviation)
 
 
 def _curves(
@@ -366,24 +376,10 @@ def _curves(
     return [Curves.from_pairs(pairs) for pairs in combined]
 
 
-def _started(rows: Rows, regressions: Regressions) -> CrossFitted:
-    """Scale the regressions, and return the start with its initial scores."""
+def _score_rows(regressions: Regressions, rows: Rows) -> CrossFitted:
+    """Return the start with the initial scores of all rows."""
     scores, counts = regressions.scores(rows, rows.parts)
-    sample = np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)])
-    regressions = _scaled(regressions, rows, sample)
     return regressions.cross_fitted(tuple(rows.data.feature_names), scores, counts)
-
-
-def _scaled(regressions: Regressions, rows: Rows, scores: Float64Array) -> Regressions:
-    """Determine the scale of the scores from the scores for `rows.some`."""
-    indices = [part.queries for part in rows.some]
-    gains = [above_least(rows.gains[part.at], part.queries) for part in rows.some]
-    sizes = np.concatenate([np.zeros(0, np.int64), *(index.sizes for index in indices)])
-    weights = np.concatenate([np.zeros(0), *(index.each_weight for index in indices)])
-    queries = QueryIndex.from_sizes(sizes, weights=weights)
-    scale = SHARE * _softmax_scale(scores, np.concatenate([np.zeros(0), *gains]), queries)
-    deviation = float(scores.std()) if scores.size else 0.0
-    return replace(regressions, scale=scale, moved=MOVED * scale * deviation)
 
 
 def _softmax_scale(scores: Float64Array, gains: Float64Array, queries: QueryIndex) -> float:

@@ -132,15 +132,8 @@ class Rows:
 
     def together(self, parts: Sequence[Part]) -> Float32Array:
         """Return the rows of several parts, float32[n, c]."""
-        rows = np.empty(
-            (sum(part.queries.n_documents for part in parts), self.columns.size), np.float32
-        )
-        first_row = 0
-        for part in parts:
-            end = first_row + part.queries.n_documents
-            rows[first_row:end] = self.dense(part)
-            first_row = end
-        return rows
+        empty = np.empty((0, self.columns.size), np.float32)
+        return np.concatenate([empty, *map(self.dense, parts)])
 
     def join_scores(
         self, parts: Sequence[Part], curves: Curves, levels: Float64Array
