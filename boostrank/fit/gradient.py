@@ -215,7 +215,7 @@ class RoundMetrics:
         self, training: Training, gradient: GuardedGradient | None, labels_of: LabelsOf
     ) -> None:
         self._functions = [by_arguments(feval, labels_of, "feval") for feval in training.feval]
-        if training.losses and gradient is not None:
+        if training.has_loss and gradient is not None:
             self._functions.append(functools.partial(gradient.loss, labels_of))
         self._training, self._labels_of, self.seconds = training, labels_of, 0.0
         self._bound: dict[int, BoundMetrics] = {}

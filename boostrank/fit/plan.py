@@ -84,14 +84,14 @@ class Member:
     """One of the trainings of a preset, whose models are averaged over folds.
 
     Args:
-        objective, start: as in `boostrank.train`; None keeps the objective of the options.
-        begins_linear: with start="auto", use a linear start if possible, for any objective.
+        objective: as in `boostrank.train`; None keeps the objective of the options.
+        begins_linear: with start="auto", use a linear start if possible, for any objective. False
+            with another start.
         trees, params: parameters of the engine and of the objective.
         rounds: maximum number of rounds and length of schedules; None for the preset's number.
     """
 
     objective: Any = None
-    start: Any = AUTO_START
     begins_linear: bool = False
     params: ParamValues = field(default_factory=dict)
     trees: Mapping[str, Any] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Member:
     def name(self) -> str:
         """Name in tables, such as `auto, random splits`."""
         traits = [str(self.objective or "as given")]
-        if self.begins_linear and self.start == AUTO_START:
+        if self.begins_linear:
             traits.append("linear start")
         if self.trees:
             traits.append("random splits")
@@ -368,7 +368,7 @@ class Plan:
         """Return whether a training begins with a linear start. With "auto", it does so if
         possible, for the objective `auto` or a member of its own.
         """
-        start, engine, model = member.start, self.engine, self.init_model
+        start, engine, model = self.options.start, self.engine, self.init_model
         is_auto = start == AUTO_START
         if start in (None, "none"):
             return False

@@ -20,7 +20,7 @@ from boostrank.core.types import ParamValues
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
 from boostrank.fit.plan import ALONE, Collective, Member, Plan, Preset
-from boostrank.fit.settings import OBJECTIVE_NAMES, split_params
+from boostrank.fit.settings import AUTO_START, OBJECTIVE_NAMES, split_params
 from boostrank.objective.mixture import accepted_params
 from boostrank.options import DEFAULT_ROUNDS, GOOD, PLAIN
 
@@ -114,7 +114,7 @@ def choose_preset(plan: Plan) -> Preset:
         trees: dict[str, Any] = {}
         if sizes.rows < _TOO_FEW_ROWS:
             trees = _without_set(engine, _few_in_leaf(sizes.rows), settings.params)
-        members = (Member(start=options.start),) * (folds or 1)
+        members = (Member(),) * (folds or 1)
         return Preset(PLAIN, rounds or DEFAULT_ROUNDS, trees, members=members, folds=folds)
     # Choose the members by the size of the data.
     candidates: tuple[Member, ...] = (_LAMBDARANK if sizes.are_large else _AUTO,)
@@ -166,12 +166,13 @@ def _apply_options(candidates: tuple[Member, ...], plan: Plan) -> tuple[Member, 
     """Apply the options to a preset's members. A parameter that is set takes precedence, under any
     name.
     """
-    engine, params, start = plan.engine, plan.params, plan.options.start
+    engine, params = plan.engine, plan.params
     members: list[Member] = []
     for member in candidates:
         if params.keys() & set(OBJECTIVE_NAMES):
             member = Member(trees=member.trees)
-        member = replace(member, start=start)
+        if plan.options.start != AUTO_START:
+            member = replace(member, begins_linear=False)
         if member.params:
             accepted = accepted_params(str(member.objective))
             options = {find_param(name, accepted) for name in params}
@@ -183,7 +184,7 @@ def _apply_options(candidates: tuple[Member, ...], plan: Plan) -> tuple[Member, 
         except ParameterError:
             continue  # the objective of this member does not support the parameters
         members.append(member)
-    return tuple(members) or (Member(start=start),)
+    return tuple(members) or (Member(),)
 
 
 def why_no_folds(data: RankingDataset, collective: Collective = ALONE) -> str:

@@ -32,11 +32,10 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend, TrainRequest
 from boostrank.engines.engine_params import refusal
 from boostrank.fit.callbacks import History, make_callbacks
-from boostrank.fit.gradient import GuardedGradient, LabelsOf, RoundMetrics, by_arguments
+from boostrank.fit.gradient import GuardedGradient, RoundMetrics, by_arguments
 from boostrank.fit.plan import Training
 from boostrank.fit.settings import METRIC_NAMES
-from boostrank.fit.start.cross_fit import CrossFitted, cross_fitted
-from boostrank.fit.start.together import start_together
+from boostrank.fit.start.cross_fit import CrossFitted, cross_fitted, start_together
 from boostrank.metrics import Metric
 from boostrank.model import constraints
 from boostrank.model.averaging import check_limit
@@ -59,7 +58,14 @@ def run(training: Training) -> RankingModel:
     def labels_of(data: Any) -> tuple[Array, QueryIndex]:
         return sources[id(data)].labels, sources[id(data)].queries
 
-    gradient = _make_gradient(training, native, labels_of)
+    # The gradient by boostrank's or the user's objective, or None for the engine's own.
+    gradient, all_reduce = None, training.collective.all_reduce
+    if training.objective is not None:
+        bound = training.objective.bind(*labels_of(native), all_reduce)
+        gradient = GuardedGradient(bound, all_reduce=all_reduce)
+    elif training.function is not None:
+        function = by_arguments(training.function, labels_of, "objective")
+        gradient = GuardedGradient(None, function, all_reduce)
     metrics = RoundMetrics(training, gradient, labels_of)
     history, info = History(), _describe_model(training, start)
     stopper, callbacks = make_callbacks(training, valid, native)
@@ -81,9 +87,16 @@ def run(training: Training) -> RankingModel:
             seconds=time.perf_counter() - started,
             metric_seconds=metrics.seconds,
         )
-        trees = _finish_trees(training, booster)
+        # Round the leaves, put the fills into the splits, and check the constraints on the result.
+        booster = booster.finished(training.categories_by_column)
+        if training.fill:
+            filled = engine.format.filled(booster.to_bytes(), training.fill_values)
+            booster = engine.load(filled)
+        broken = constraints.broken(engine, booster, training.params)
+        if broken:
+            warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
         return RankingModel(
-            trees,
+            booster,
             best_rounds=best_round,
             info=info,
             evals_result=history.values,
@@ -95,7 +108,7 @@ def run(training: Training) -> RankingModel:
     start_scores = () if start is None else start.scores_of(rows, training.n_threads)
     with contextlib.nullcontext() if checkpoint is None else checkpoint.reserved():
         if checkpoint is not None:
-            identity = _identify(training, booster)
+            identity = _identify(training, booster, info)
             resumed = checkpoint.begin(engine, identity, [*callbacks, stopper])
         request = TrainRequest(
             params=training.params,
@@ -132,31 +145,6 @@ def _grow(training: Training, request: TrainRequest) -> tuple[Any, int]:
                 raise
             training.checkpoint.start_over(error)
             return training.engine.train(replace(request, resumed=None))
-
-
-def _make_gradient(training: Training, native: Any, labels_of: LabelsOf) -> GuardedGradient | None:
-    """Return the gradient by boostrank's or the user's objective, or None for the engine's own."""
-    all_reduce = training.collective.all_reduce
-    if training.objective is not None:  # checks the labels before the features are binned
-        bound = training.objective.bind(*labels_of(native), all_reduce)
-        return GuardedGradient(bound, all_reduce=all_reduce)
-    if training.function is None:
-        return None
-    function = by_arguments(training.function, labels_of, "objective")
-    return GuardedGradient(None, function, all_reduce)
-
-
-def _finish_trees(training: Training, booster: Any) -> Any:
-    """Round the leaves, put the fills into the splits, and check the constraints on the result."""
-    engine = training.engine
-    booster = booster.finished(training.categories_by_column)
-    if training.fill:
-        filled = engine.format.filled(booster.to_bytes(), training.fill_values)
-        booster = engine.load(filled)
-    broken = constraints.broken(engine, booster, training.params)
-    if broken:
-        warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
-    return booster
 
 
 def check(training: Training) -> None:
@@ -243,6 +231,14 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
     """Return the model's record without values that change between runs, so that equal trainings
     give equal bytes.
     """
+    if training.objective is not None:
+        objective = training.objective.to_dict()
+    elif training.native_objective is not None:
+        objective = {"name": f"{training.engine.name}:{training.native_objective}"}
+    else:
+        function = training.function
+        name = getattr(function, "__qualname__", type(function).__name__)
+        objective = {"name": "custom", "function": name}
     recorded, metrics = dict(training.recorded), training.all_metrics
     if any(isinstance(metric, Metric) for metric in training.metrics):
         # Functions are recorded by their names.
@@ -250,11 +246,11 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
     plain = (str, int, float, bool, list, tuple, dict)
     info = ModelInfo(
         backend=training.engine.name,
-        objective=_describe_objective(training),
+        objective=objective,
         metrics=metrics,
         conventions=dataclasses.asdict(training.conventions),
         parameters={name: value for name, value in recorded.items() if isinstance(value, plain)},
-        training=_record_rounds(training),
+        training=_record_rounds(training, objective),
         data=training.train_set.record,
         versions={"python": platform.python_version(), **_versions(training.engine)},
         start=getattr(start, "description", None),
@@ -263,7 +259,7 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
     return info | training.columns.record
 
 
-def _record_rounds(training: Training) -> TrainingRecord:
+def _record_rounds(training: Training, objective: dict[str, Any]) -> TrainingRecord:
     record: TrainingRecord = {"rounds": training.rounds, "rounds_before": training.rounds_before}
     is_mixed = any(type(callback).__name__ in _CHANGE_STEPS for callback in training.callbacks)
 
@@ -274,23 +270,13 @@ def _record_rounds(training: Training) -> TrainingRecord:
 
     if training.init_model is not None:
         earlier = training.init_model.info
-        rule = find_rule(training.recorded, _describe_objective(training))
-        is_mixed |= rule != find_rule(earlier.parameters, earlier.objective)
+        earlier_rule = find_rule(earlier.parameters, earlier.objective)
+        is_mixed |= earlier_rule != find_rule(training.recorded, objective)
         is_mixed |= (earlier.training or {}).get("mixed_steps", False)
     return {**record, "mixed_steps": True} if is_mixed else record
 
 
-def _describe_objective(training: Training) -> dict[str, Any]:
-    if training.objective is not None:
-        return training.objective.to_dict()
-    if training.native_objective is not None:
-        return {"name": f"{training.engine.name}:{training.native_objective}"}
-    function = training.function
-    name = getattr(function, "__qualname__", type(function).__name__)
-    return {"name": "custom", "function": name}
-
-
-def _identify(training: Training, booster: Any) -> dict[str, Any]:
+def _identify(training: Training, booster: Any, info: ModelInfo) -> dict[str, Any]:
     """Return everything that determines a model's bytes, except callbacks, for its checkpoint."""
     params, engine, train_set = training.params, training.engine, training.train_set
     reason = engine.params.unresumable(params, training.native_objective)
@@ -300,11 +286,11 @@ def _identify(training: Training, booster: Any) -> dict[str, Any]:
     valid |= {name: "the training set" for name, data in training.valid if data is train_set}
     identity = {
         "versions": _versions(engine),
-        "objective": _describe_objective(training),
+        "objective": info.objective,
         "rounds": training.rounds,
         "parameters": {name: value for name, value in params.items() if name not in _INDIFFERENT},
-        "metrics": training.all_metrics,
-        "conventions": dataclasses.asdict(training.conventions),
+        "metrics": info.metrics,
+        "conventions": info.conventions,
         "init_model": None if booster is None else content_sha256(booster.to_bytes()),
         "train": train_set.hashes,
         "valid": valid,

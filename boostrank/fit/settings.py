@@ -90,7 +90,7 @@ class Settings:
         patience: patience for early stopping, or 0 for no early stopping.
         min_delta: change that an improvement must exceed, for early stopping.
         metrics: canonical names with cut-offs, and functions as `Metric`, possibly empty.
-        losses: the metric `LOSS`, or empty.
+        has_loss: whether the metric `LOSS` is computed, too.
         threads: number of threads; None for every available core.
         gain: gain for each label, used in metrics whose conventions do not set it.
     """
@@ -104,14 +104,14 @@ class Settings:
     patience: int = 0
     min_delta: float = 0.0
     metrics: tuple[str | Metric, ...]
-    losses: tuple[str, ...] = ()
+    has_loss: bool = False
     threads: int | None = None
     gain: str | tuple[float, ...]
 
     @property
     def all_metrics(self) -> list[str]:
         """The names of all metrics, the loss last."""
-        return [*map(str, self.metrics), *self.losses]
+        return [*map(str, self.metrics), *[LOSS] * self.has_loss]
 
     @property
     def headline(self) -> str | None:
@@ -174,11 +174,12 @@ def split_params(params: ParamValues, rounds: int, backend: Backend) -> Settings
         engine_params["num_threads"] = resolve_threads(threads)
     names = pop_param(engine_params, METRIC_NAMES, "ndcg")
     metrics = metric_names(names, pop_param(engine_params, _EVAL_AT, DEFAULT_EVAL_AT))
-    losses = tuple(name for name in metrics if name == LOSS)
-    metrics = tuple(name for name in metrics if name != LOSS)
+    has_loss = LOSS in metrics
+    if has_loss:  # it comes last
+        metrics = metrics[:-1]
     # The objective with its parameters and the gain; the rest is the engine's.
     objective, native, function, gain = _split_objective(requested, engine_params, threads, backend)
-    if losses and objective is None:
+    if has_loss and objective is None:
         message = (
             "metric='loss' is for boostrank's objectives; pass feval= for the loss of another one"
         )
@@ -194,7 +195,7 @@ def split_params(params: ParamValues, rounds: int, backend: Backend) -> Settings
         patience=max(0, patience),  # 0 and -1: off
         min_delta=min_delta,
         metrics=metrics,
-        losses=losses,
+        has_loss=has_loss,
         threads=threads,
         gain=parse_gain(gain),
     )

@@ -25,8 +25,10 @@ the regression ranks correctly would have almost no gradient (`experiments/peers
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -38,7 +40,7 @@ from boostrank.core.errors import DataWarning, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.rows import whole_of
+from boostrank.data.rows import joined_rows, spans, whole_of
 from boostrank.engines.engine_params import Limits
 from boostrank.engines.trees import LinearStart
 from boostrank.fit.start.ridge import (
@@ -47,10 +49,12 @@ from boostrank.fit.start.ridge import (
     REGRESSED,
     Part,
     Rows,
+    Sampled,
     Source,
     Sums,
     divide,
     each_of,
+    folds,
     parts_of,
     solved,
     spread,
@@ -225,16 +229,69 @@ class FoldStarts:
         return rows, basis, sums
 
 
-@_one_blas_thread()
-def learnt(data: Source, gains: Any, threads: int, limits: Limits) -> Regressions:
-    """Fit only the regressions, which are equal to those in `cross_fitted`.
+@dataclass
+class _Slices:
+    """Slices of a longer array, by the number of their first row."""
+
+    shape: tuple[int, ...]
+    slices: Mapping[int, Any]
+
+    def __getitem__(self, rows: slice) -> Any:
+        return self.slices[rows.start]
+
+
+def start_together(
+    collective: Any, data: RankingDataset, gain: Gain, threads: int, limits: Limits
+) -> CrossFitted:
+    """Fit the start on the rows of all workers, as `cross_fitted` does on one machine with the same
+    shards. The first worker collects a sample of tens of thousands of rows and fits the
+    coefficients.
 
     Args:
-        data: N rows, of which only the parts in `sampled` are read.
-        gains: float64[N], of which only the same slices are read.
-        threads, limits: as in `cross_fitted`.
+        collective: the workers, with the `parts` of `data` and the `order` of all parts.
+        data: this worker's rows.
     """
-    return _regress(_rows_of(data, gains, threads, limits))
+    names, shards, order = data.feature_names, collective.parts, collective.order
+    sizes_and_weights = [(shard.queries.sizes, shard.queries.each_weight) for shard in shards]
+    layout = collective.share(sizes_and_weights)
+    sizes, weights = zip(*(layout[rank][number] for rank, number in order), strict=True)
+    queries = QueryIndex.from_sizes(np.concatenate(sizes), weights=np.concatenate(weights))
+    ends = np.cumsum([0, *(int(counts.sum()) for counts in sizes)])
+    firsts = np.cumsum([0, *(shard.n_documents for shard in shards)])
+    gains = weighted_gains(data.labels, gain, data.queries)
+    # Find the worker, shard and rows of each sampled part, and send them to the first worker.
+    parts = parts_of(Sampled(queries, names, None))
+    sampled = {*spread(parts, RANKED), *spread(parts, REGRESSED)}
+    sent = []
+    for part in sorted(sampled, key=lambda part: part.at.start):
+        for shard, a, b in spans(ends, part.at):
+            rank, number = order[shard]
+            if rank == collective.rank:
+                span = slice(firsts[number] + a, firsts[number] + b)
+                sent.append((part.at.start, shard, data.features[span], gains[span]))
+    received, regressions = collective.share(sent, reader=0), None
+    if collective.rank == 0:
+        shards_by_part = sorted(
+            (shard_rows for of_rank in received for shard_rows in of_rank), key=itemgetter(0, 1)
+        )
+        features, gains_of_part = {}, {}
+        for first, of_part in groupby(shards_by_part, key=itemgetter(0)):
+            _, _, rows, values = zip(*of_part, strict=True)
+            features[first], gains_of_part[first] = joined_rows(rows), joined_rows(values)
+        total = int(ends[-1])
+        source = Sampled(queries, names, _Slices((total, len(names)), features))
+        sampled_gains = _Slices((total,), gains_of_part)
+        with _one_blas_thread():
+            regressions = _regress(_rows_of(source, sampled_gains, threads, limits))
+    shared: Regressions = collective.share(regressions)[0]
+    # Score the rows of this worker with the models of their folds.
+    split = np.cumsum([counts.size for counts in sizes])[:-1]
+    fold_of_shards = zip(order, np.split(folds(len(queries)), split), strict=True)
+    of_rank = [fold for (rank, _), fold in fold_of_shards if rank == collective.rank]
+    parts = parts_of(data, np.concatenate(of_rank))
+    scores, counts = shared.scores(Rows(data, parts, shared.columns, threads), parts)
+    counts = collective.all_reduce(counts.astype(np.float64)).astype(np.int64)
+    return shared.cross_fitted(names, scores, counts)
 
 
 def scores_of(start: LinearStart, data: Source, threads: int = 1) -> Float64Array:

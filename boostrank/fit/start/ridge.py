@@ -28,8 +28,8 @@ _NUMBERS_AT_A_TIME = 2_000_000
 
 
 class Sampled(NamedTuple):
-    """The rows of several data sets, for which `features` and other arrays only return the parts in
-    `sampled`.
+    """The rows of several data sets, for which `features` and other arrays only return sampled
+    parts.
     """
 
     queries: QueryIndex
@@ -81,14 +81,6 @@ def parts_of(data: Source, fold: Int64Array | None = None) -> tuple[Part, ...]:
         parts.append(Part(index, slice(int(ptr[0]), int(ptr[-1])), fold[first:end]))
         first = end
     return tuple(parts)
-
-
-def sampled(parts: Sequence[Part]) -> Sequence[Part]:
-    """Return the parts that `learnt` reads, in order."""
-    starts = {
-        part.at.start for documents in (RANKED, REGRESSED) for part in spread(parts, documents)
-    }
-    return tuple(part for part in parts if part.at.start in starts)
 
 
 def spread(parts: Sequence[Part], documents: int) -> Sequence[Part]:
