@@ -68,7 +68,19 @@ class EarlyStopping:
 
     def __call__(self, env: Any) -> None:
         # A result is (data set, metric, value, whether higher is better).
-        result = self._watched(env.evaluation_result_list or [])
+        results = env.evaluation_result_list or []
+        for result in results:
+            considered = (
+                result[0] == self._dataset if self._dataset else result[0] not in self.ignored
+            )
+            if considered and self._metric in (None, result[1]):
+                break
+        else:
+            watched = f"{self._metric or 'a metric'} on {self._dataset or 'a validation set'}"
+            evaluated = ", ".join(f"{result[0]}'s {result[1]}" for result in results) or "nothing"
+            raise ParameterError(
+                f"early stopping needs {watched}, but the evaluation returned {evaluated}"
+            )
         value = result[2] if result[3] else -result[2]
         if value != value:
             raise ParameterError(
@@ -79,26 +91,10 @@ class EarlyStopping:
             self.best_iteration = None
         if self.best_iteration is None or value > self._best + self.min_delta:
             self._best, self.best_iteration = value, env.iteration
-            self.best_score = list(env.evaluation_result_list)
+            self.best_score = list(results)
         stalled = env.iteration - self.best_iteration >= self.stopping_rounds
         if stalled or env.iteration == env.end_iteration - 1:
             raise StopTraining(self.best_iteration, self.best_score)
-
-    def _watched(self, results: Sequence[Any]) -> Any:
-        """Return the result of the metric on the data set, by default the first that is not for
-        training.
-        """
-        for result in results:
-            considered = (
-                result[0] == self._dataset if self._dataset else result[0] not in self.ignored
-            )
-            if considered and self._metric in (None, result[1]):
-                return result
-        watched = f"{self._metric or 'a metric'} on {self._dataset or 'a validation set'}"
-        evaluated = ", ".join(f"{result[0]}'s {result[1]}" for result in results) or "nothing"
-        raise ParameterError(
-            f"early stopping needs {watched}, but the evaluation returned {evaluated}"
-        )
 
 
 class Gated:

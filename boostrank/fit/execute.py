@@ -29,7 +29,7 @@ from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Whole
 from boostrank.engines.trees import engine_names
-from boostrank.fit.plan import Collective, Plan, Training
+from boostrank.fit.plan import Collective, DataSets, Plan, Training
 from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.run import run
 from boostrank.fit.start.cross_fit import FoldStarts
@@ -83,6 +83,7 @@ class Folds:
         counted: bool[Q], the queries included in the metric. If a fold would have fewer than two of
             them, they are distributed first, so that each fold gets the same number. With None, all
             queries are treated alike.
+        measures: whether each training is measured on its fold.
         shares: whether the trainings share bins and linear starts. Otherwise, each copies its rows.
 
     Attributes:
@@ -97,8 +98,10 @@ class Folds:
         counted: BoolArray | None = None,
         *,
         shares: bool = True,
+        measures: bool = True,
     ) -> None:
         self._data, self._collective = training.train_set, training.collective
+        self._measures = measures
         sizes = self._collective.share(len(self._data.queries))
         total, first = sum(sizes), sum(sizes[: self._collective.rank])
         if not 2 <= count <= total:
@@ -124,10 +127,12 @@ class Folds:
             # Inner folds are shifted, so that they vary between folds.
             self._fold_starts = FoldStarts(self.fold, (numbers // count + self.fold) % FOLDS)
 
-    def training(self, training: Training, fold: int, *, measures: bool) -> Training:
-        """Return the training without a fold, which is the validation set if it `measures`."""
+    def training(self, training: Training, fold: int) -> Training:
+        """Return the training without a fold, which is the validation set if it is measured."""
         train_set = self._part(np.flatnonzero(self.fold != fold))
-        valid = ((HELD_OUT, self._part(np.flatnonzero(self.fold == fold))),) if measures else ()
+        valid: DataSets = ()
+        if self._measures:
+            valid = ((HELD_OUT, self._part(np.flatnonzero(self.fold == fold))),)
         collective = self._collective
         if not collective.is_alone:
             rows = collective.share(train_set.n_documents)
@@ -138,10 +143,12 @@ class Folds:
                 )
             order = [(rank, 0) for rank in range(len(rows))]
             collective = replace(collective, parts=(train_set,), order=order)
-        part = replace(training, train_set=train_set, valid=valid, collective=collective)
-        if self._fold_starts is None:
-            return part
-        return replace(part, fit_start=partial(self._fold_starts.without, fold))
+        fit_start = None
+        if self._fold_starts is not None:
+            fit_start = partial(self._fold_starts.without, fold)
+        return replace(
+            training, train_set=train_set, valid=valid, collective=collective, fit_start=fit_start
+        )
 
     def held_out(self, fold: int) -> RankingDataset:
         """Return a copy of the queries in a fold."""
@@ -238,11 +245,12 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
         main = str(metric)
         if metric.function is None:
             measurable = np.isfinite(bound.per_query(np.zeros(data.n_documents))[main])
-    folds = Folds(replace(first, train_set=data), plan.preset.folds, plan.seed, measurable)
     measures = bool(first.callbacks or fold_ended or first.feval or first.patience)
+    whole = replace(first, train_set=data)
+    folds = Folds(whole, plan.preset.folds, plan.seed, measurable, measures=measures)
     models: list[RankingModel] = []
     for fold in range(len(plan.preset.members)):
-        plan, model = _train_member(plan, folds, fold, measures=measures)
+        plan, model = _train_member(plan, folds, fold)
         if not models:
             # Refuse models that cannot be averaged, such as linear ones, after the first fold.
             average([model])
@@ -281,9 +289,7 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
     return mean
 
 
-def _train_member(
-    plan: Plan, folds: Folds, fold: int, *, measures: bool
-) -> tuple[Plan, RankingModel]:
+def _train_member(plan: Plan, folds: Folds, fold: int) -> tuple[Plan, RankingModel]:
     """Train the member of a fold, or the first member in place of one that fails, and return the
     plan with what was trained. A member that an earlier fold has does not fail by itself.
     """
@@ -291,13 +297,8 @@ def _train_member(
     checkpoint = training.checkpoint
     if checkpoint is not None:
         checkpoint = checkpoint.of_fold(fold)
-
-    def train(training: Training) -> RankingModel:
-        part = folds.training(training, fold, measures=measures)
-        return run(replace(part, checkpoint=checkpoint))
-
     try:
-        return plan, train(training)
+        return plan, run(replace(folds.training(training, fold), checkpoint=checkpoint))
     except BoostrankError as error:
         if fold == 0 or members[fold] in members[:fold]:
             raise
@@ -305,7 +306,8 @@ def _train_member(
         warn_user(message, DataWarning)
     members = (*members[:fold], members[0], *members[fold + 1 :])
     plan = replace(plan, preset=replace(plan.preset, members=members))
-    return plan, train(plan.trainings[fold])
+    part = folds.training(plan.trainings[fold], fold)
+    return plan, run(replace(part, checkpoint=checkpoint))
 
 
 def _deviation(scores: Float64Array, queries: QueryIndex, all_reduce: AllReduce) -> float:

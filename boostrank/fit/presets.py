@@ -105,8 +105,20 @@ def choose_preset(plan: Plan) -> Preset:
     rounds = settings.rounds if options.rounds or settings.rounds != DEFAULT_ROUNDS else None
     note = why_no_folds(train_set, collective) if quality == GOOD and not folds else ""
     on_folds = folds > 0 or (quality == GOOD and not note)
-    if on_folds:
-        _check_folds(plan)
+    # Refuse folds that cannot be stopped early, averaged or split.
+    if on_folds and not engine.grows_trees:
+        raise ParameterError(
+            f"folds: models of {engine.name} cannot be averaged: use quality='plain', no folds"
+        )
+    if on_folds and plan.init_model is not None:
+        raise ParameterError(
+            "init_model continues a single training: use quality='quick' or 'plain', and no folds"
+        )
+    drops_trees = engine.params.drops_trees(settings.params)
+    if on_folds and options.quality != PLAIN and drops_trees:
+        raise ParameterError(
+            "folds need early stopping, which dart does not support: use quality='quick', no folds"
+        )
     # Folds with a quality include the queries of all data sets.
     sets = [train_set, *valid_sets] if on_folds and quality != PLAIN else [train_set]
     sizes = Sizes.of_sets(*sets, collective=collective)
@@ -134,7 +146,7 @@ def choose_preset(plan: Plan) -> Preset:
         members = members[:1]
         (held_out,) = collective.sum(sum(len(data.queries) for data in valid_sets[:1]))
     # Early stopping decides the number of rounds where it can.
-    if not settings.metrics or engine.params.drops_trees(settings.params):
+    if not settings.metrics or drops_trees:
         held_out = 0
     max_rounds = rounds or (ROUNDS if held_out else DEFAULT_ROUNDS)
     fixed_rounds = max_rounds if rounds or not held_out else None
@@ -143,23 +155,6 @@ def choose_preset(plan: Plan) -> Preset:
     if held_out and not settings.patience and (rounds is None or on_folds):
         wait = PATIENCE if on_folds and not sizes.are_large else patience(held_out, sizes)
     return Preset(quality, max_rounds, trees, wait, members, folds, note)
-
-
-def _check_folds(plan: Plan) -> None:
-    """Raise an error if training cannot be stopped early, averaged or split into folds."""
-    engine = plan.engine
-    if not engine.grows_trees:
-        raise ParameterError(
-            f"folds: models of {engine.name} cannot be averaged: use quality='plain', no folds"
-        )
-    if plan.init_model is not None:
-        raise ParameterError(
-            "init_model continues a single training: use quality='quick' or 'plain', and no folds"
-        )
-    if plan.options.quality != PLAIN and engine.params.drops_trees(plan.settings.params):
-        raise ParameterError(
-            "folds need early stopping, which dart does not support: use quality='quick', no folds"
-        )
 
 
 def _apply_options(candidates: tuple[Member, ...], plan: Plan) -> tuple[Member, ...]:

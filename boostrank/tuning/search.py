@@ -431,7 +431,7 @@ class _Search:
         for fold, metrics in enumerate(self._metrics):
             part = training
             if self._folds is not None:
-                part = self._folds.training(training, fold, measures=True)
+                part = self._folds.training(training, fold)
             if lucky:
                 data = part.train_set.shuffled(np.random.default_rng([self.seed, lucky]))
                 part = replace(part, train_set=data)
