@@ -154,10 +154,6 @@ class Folds:
         """Return a copy of the queries in a fold."""
         return self._data.take(np.flatnonzero(self.fold == fold))
 
-    def rows(self, fold: int) -> BoolArray:
-        """Return a mask of the rows in a fold, bool[N]."""
-        return np.repeat(self.fold == fold, self._data.queries.sizes)
-
 
 def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
     """Train according to a plan. `fold_ended` is called after each fold."""
@@ -264,7 +260,7 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
     for fold, model in enumerate(models):
         held_out = folds.held_out(fold)
         of_fold = model.predict(held_out, threads=first.threads)
-        scores[folds.rows(fold)] = of_fold
+        scores[np.repeat(folds.fold == fold, data.queries.sizes)] = of_fold
         deviations.append(_deviation(of_fold, held_out.queries, plan.collective.all_reduce))
     # Average the models; bring different members to a common scale first.
     weights = None

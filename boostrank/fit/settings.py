@@ -177,8 +177,39 @@ def split_params(params: ParamValues, rounds: int, backend: Backend) -> Settings
     has_loss = LOSS in metrics
     if has_loss:  # it comes last
         metrics = metrics[:-1]
-    # The objective with its parameters and the gain; the rest is the engine's.
-    objective, native, function, gain = _split_objective(requested, engine_params, threads, backend)
+    # The gain, and the objective with its parameters: boostrank's, the engine's own, or a function.
+    # The rest is the engine's.
+    objective, native, function = None, None, None
+    gain: Any = "exponential"
+    if isinstance(requested, CompiledFunction):
+        raise ParameterError(
+            "this is a kernel, not an objective: pass the result of boostrank.define_objective"
+        )
+    if callable(requested) and not isinstance(requested, TrainingObjective):
+        if getattr(requested, "__module__", None) == Objective.__module__:
+            name = getattr(requested, "__name__", "Objective")
+            raise ParameterError(f"objective={name} makes an objective: call it, {name}()")
+        function, gain = requested, pop_param(engine_params, ("gain",), gain)  # of metrics
+    elif isinstance(requested, str) and (of_native := of_engine(requested)):
+        engine, native = of_native
+        if engine != backend.name:
+            raise ParameterError(
+                f"objective {requested!r} belongs to the {engine} backend, not to {backend.name}:"
+                f" set backend={engine!r}"
+            )
+        gain = pop_param(engine_params, GAIN_NAMES, gain)
+        engine_params |= backend.params.of_native(native, parse_gain(gain))
+    else:
+        objective, accepted = _make_objective(requested, engine_params, threads, backend)
+        gain = objective.gain
+        _check_names(engine_params, objective.name, accepted, backend)
+    # Refuse parameters of the engine's own objectives that another objective would ignore.
+    idle = [name for name in engine_params if name in backend.params.of_objectives]
+    if native is None and idle:
+        owner = "a custom objective" if objective is None else f"objective {objective.name!r}"
+        raise ParameterError(
+            f"{idle[0]!r} only affects {backend.name}'s own objectives: {owner} would ignore it"
+        )
     if has_loss and objective is None:
         message = (
             "metric='loss' is for boostrank's objectives; pass feval= for the loss of another one"
@@ -220,47 +251,6 @@ def _translate_ranker_params(params: dict[str, Any]) -> None:
             raise ParameterError(
                 f"{name}={value!r} is not supported: {_ELSEWHERE[name].format(value)}"
             )
-
-
-def _split_objective(
-    requested: Any, params: dict[str, Any], threads: int | None, backend: Backend
-) -> tuple[TrainingObjective | None, str | None, Any, Any]:
-    """Return boostrank's objective, or the name of the engine's own, or a function; then the gain.
-
-    Their parameters are removed from `params`, which get those of the engine's own objective.
-    """
-    objective, native, function = None, None, None
-    gain: Any = "exponential"
-    if isinstance(requested, CompiledFunction):
-        raise ParameterError(
-            "this is a kernel, not an objective: pass the result of boostrank.define_objective"
-        )
-    if callable(requested) and not isinstance(requested, TrainingObjective):
-        if getattr(requested, "__module__", None) == Objective.__module__:
-            name = getattr(requested, "__name__", "Objective")
-            raise ParameterError(f"objective={name} makes an objective: call it, {name}()")
-        function, gain = requested, pop_param(params, ("gain",), gain)  # of metrics
-    elif isinstance(requested, str) and (of_native := of_engine(requested)):
-        engine, native = of_native
-        if engine != backend.name:
-            raise ParameterError(
-                f"objective {requested!r} belongs to the {engine} backend, not to {backend.name}:"
-                f" set backend={engine!r}"
-            )
-        gain = pop_param(params, GAIN_NAMES, gain)
-        params |= backend.params.of_native(native, parse_gain(gain))
-    else:
-        objective, accepted = _make_objective(requested, params, threads, backend)
-        gain = objective.gain
-        _check_names(params, objective.name, accepted, backend)
-    # Refuse parameters of the engine's own objectives that another objective would ignore.
-    idle = [name for name in params if name in backend.params.of_objectives]
-    if native is None and idle:
-        owner = "a custom objective" if objective is None else f"objective {objective.name!r}"
-        raise ParameterError(
-            f"{idle[0]!r} only affects {backend.name}'s own objectives: {owner} would ignore it"
-        )
-    return objective, native, function, gain
 
 
 def _make_objective(
