@@ -279,9 +279,9 @@ def _make_objective(
     if "lambdarank_norm" in params and all(find_param(name, accepted) for name in _NORMS):
         params |= dict.fromkeys(_NORMS, params.pop("lambdarank_norm"))
     of_objective = {name: value for name, value in params.items() if find_param(name, accepted)}
-    for name in of_objective:
-        if find_param(name, accepted) is not SEED:  # it also affects the trees
-            del params[name]
+    for parameter in of_objective:
+        if find_param(parameter, accepted) is not SEED:  # it also affects the trees
+            del params[parameter]
     gain = pop_param(params, GAIN_NAMES, None)
     if gain is not None:
         of_objective["gain"] = gain
