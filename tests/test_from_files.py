@@ -5,6 +5,7 @@ behind.
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -170,18 +171,16 @@ def test_an_unknown_option_is_refused_with_the_nearest_name(folder: Path) -> Non
         boostrank.train_files(folder / "train.txt", regoup=True)
 
 
-def test_a_training_is_compared_printed_and_pickled(folder: Path) -> None:
+def test_a_training_is_printed_and_pickled(folder: Path) -> None:
     data = boostrank.read(folder / "train.txt")
     options = TrainOptions(
         params={"objective": "xe-ndcg", "verbosity": -1, "num_threads": 1}, rounds=2
     )
     first = resolve(options, data).trainings[0]
     again = resolve(options, data).trainings[0]
-    other = resolve(TrainOptions(params=options.params, rounds=3), data).trainings[0]
-    assert first == again != other
-    assert "rounds=2" in repr(first)
+    assert "rounds=2" in repr(first) == repr(again)
+    assert repr(first) != repr(replace(first, rounds=3))
     sent = pickle.loads(pickle.dumps(first))
-    assert sent == first
     assert run(sent).to_bytes() == run(first).to_bytes()
     with pytest.raises(ParameterError):
         resolve(TrainOptions(params={"objective": "xe-ndcg", "sigmoid": 1}), data)

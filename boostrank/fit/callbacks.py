@@ -1,5 +1,5 @@
-"""Callbacks for early stopping and history. They take LightGBM's `CallbackEnv` and work on either
-engine.
+"""Callbacks for early stopping and history, and those of a training. They take LightGBM's
+`CallbackEnv` and work on either engine.
 """
 
 from __future__ import annotations
@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from boostrank.core.errors import ParameterError
 from boostrank.engines.base import Callback, StopTraining
 from boostrank.engines.engine_params import as_whole
+from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint
 
 if TYPE_CHECKING:
-    from boostrank.fit.checkpoint import Checkpoint
+    from boostrank.fit.plan import Training
 
 
 class EarlyStopping:
@@ -66,7 +69,19 @@ class EarlyStopping:
 
     def __call__(self, env: Any) -> None:
         # A result is (data set, metric, value, whether higher is better).
-        result = self._watched(env.evaluation_result_list or [])
+        results = env.evaluation_result_list or []
+        for result in results:
+            considered = (
+                result[0] == self._dataset if self._dataset else result[0] not in self.ignored
+            )
+            if considered and self._metric in (None, result[1]):
+                break
+        else:
+            watched = f"{self._metric or 'a metric'} on {self._dataset or 'a validation set'}"
+            evaluated = ", ".join(f"{result[0]}'s {result[1]}" for result in results) or "nothing"
+            raise ParameterError(
+                f"early stopping needs {watched}, but the evaluation returned {evaluated}"
+            )
         value = result[2] if result[3] else -result[2]
         if value != value:
             raise ParameterError(
@@ -77,26 +92,10 @@ class EarlyStopping:
             self.best_iteration = None
         if self.best_iteration is None or value > self._best + self.min_delta:
             self._best, self.best_iteration = value, env.iteration
-            self.best_score = list(env.evaluation_result_list)
+            self.best_score = list(results)
         stalled = env.iteration - self.best_iteration >= self.stopping_rounds
         if stalled or env.iteration == env.end_iteration - 1:
             raise StopTraining(self.best_iteration, self.best_score)
-
-    def _watched(self, results: Sequence[Any]) -> Any:
-        """Return the result of the metric on the data set, by default the first that is not for
-        training.
-        """
-        for result in results:
-            considered = (
-                result[0] == self._dataset if self._dataset else result[0] not in self.ignored
-            )
-            if considered and self._metric in (None, result[1]):
-                return result
-        watched = f"{self._metric or 'a metric'} on {self._dataset or 'a validation set'}"
-        evaluated = ", ".join(f"{result[0]}'s {result[1]}" for result in results) or "nothing"
-        raise ParameterError(
-            f"early stopping needs {watched}, but the evaluation returned {evaluated}"
-        )
 
 
 class Gated:
@@ -148,7 +147,7 @@ class StopWhenAsked:
         """Set the early stopping callback whose best round is kept (None keeps all rounds), and the
         checkpoint.
         """
-        self._stopper, self._checkpoint = getattr(stopper, "gated", stopper), checkpoint
+        self._stopper, self._checkpoint = stopper, checkpoint
 
     def __call__(self, env: Any) -> None:
         if self._request.pending and env.iteration + 1 < env.end_iteration:
@@ -235,22 +234,6 @@ _INSTEAD = {
 """The counterparts of callbacks that use methods of XGBoost's booster."""
 
 
-def as_callables(callbacks: Sequence[Any], backend: str) -> list[Callback]:
-    """Return callbacks for LightGBM's `CallbackEnv`, where those of XGBoost are converted."""
-    converted: list[Callback] = []
-    for callback in callbacks:
-        if backend == "xgboost" and hasattr(callback, "after_iteration"):
-            adapted = OfXGBoost(callback)
-            converted += [adapted.before, adapted]
-        elif callable(callback):
-            converted.append(callback)
-        else:
-            kind = type(callback).__name__
-            instead = _INSTEAD.get(kind, "a callable that takes a lightgbm.callback.CallbackEnv")
-            raise ParameterError(f"{kind} is not a callback of backend={backend!r}: pass {instead}")
-    return converted
-
-
 class History:
     """A callback that records each metric in each round (data set -> metric -> values), and the
     number of rounds.
@@ -268,3 +251,70 @@ class History:
         self.rounds = env.iteration + 1
         for result in env.evaluation_result_list or []:
             self.values.setdefault(result[0], {}).setdefault(result[1], []).append(float(result[2]))
+
+
+def make_callbacks(
+    training: Training, valid: Sequence[tuple[str, Any]], native_train: Any
+) -> tuple[Callback | None, list[Callback]]:
+    """Return boostrank's early stopping, if a parameter requests it, and the user's callbacks.
+
+    Callbacks that stop are disabled until the objective has settled.
+    """
+    # Take callbacks for LightGBM's `CallbackEnv`, and convert those of XGBoost.
+    callbacks: list[Callback] = []
+    for callback in training.callbacks:
+        if training.engine.name == "xgboost" and hasattr(callback, "after_iteration"):
+            adapted = OfXGBoost(callback)
+            callbacks += [adapted.before, adapted]
+        elif isinstance(callback, Checkpoint):
+            raise ParameterError(AS_ARGUMENT)
+        elif callable(callback):
+            callbacks.append(callback)
+        else:
+            kind = type(callback).__name__
+            instead = _INSTEAD.get(kind, "a callable that takes a lightgbm.callback.CallbackEnv")
+            raise ParameterError(
+                f"{kind} is not a callback of backend={training.engine.name!r}: pass {instead}"
+            )
+    # Find the round at which the objective settles, unless stops before it are allowed.
+    patience, objective, settled = training.patience, training.objective, 0
+    if objective is not None and not training.stops_early:
+        settled = objective.settled_round(objective.total_rounds or 0)
+    # Refuse an early stop that would lose the best model, or has no held-out metric.
+    stoppers = [callback for callback in callbacks if isinstance(callback, EarlyStopping)]
+    if (patience or stoppers) and training.drops_trees:
+        raise ParameterError(
+            "dart does not support early stopping: later rounds rescale earlier trees, so the model"
+            " of the best round is lost"
+        )
+    stopper: Callback | None = None
+    trained_on = [name for name, data in valid if data is native_train]
+    if patience:
+        if len(trained_on) == len(valid):
+            raise ParameterError(
+                "early stopping needs a validation set other than the training set"
+            )
+        metric, min_delta = training.headline, training.min_delta
+        stopper = EarlyStopping(patience, metric=metric, min_delta=min_delta)
+        stoppers.append(stopper)
+    # Ignore copies of the training set, such as X[names], where another set is left to watch.
+    copies, train_set = trained_on, training.train_set
+    if stoppers and training.collective.is_alone:  # workers may have other rows
+        copies = [
+            name
+            for name, data in training.valid
+            if np.array_equal(data.labels, train_set.labels)
+            and data.fingerprint == train_set.fingerprint
+        ]
+    for early_stopping in stoppers:
+        early_stopping.ignored = copies if len(copies) < len(valid) else trained_on
+    for callback in callbacks:
+        if isinstance(callback, StopWhenAsked):
+            callback.watch(stopper, training.checkpoint)
+    if settled:
+        callbacks = [
+            Gated(callback, settled) if hasattr(callback, "stopping_rounds") else callback
+            for callback in callbacks
+        ]
+        stopper = stopper and Gated(stopper, settled)
+    return stopper, callbacks

@@ -49,7 +49,6 @@ _VERSION = 1
 AS_ARGUMENT = (
     "a checkpoint is not a callback of the engine: pass it to boostrank.train as checkpoint="
 )
-_DIGITS = 64
 _MOST_FOLDS = 100
 """Maximum number of fold files to search for."""
 _OTHER = "the checkpoint belongs to another training, which differs in"
@@ -123,7 +122,8 @@ class Checkpoint:
         self._reserved, self.failure = 0, ""
         self._engine: Backend | None = None
         self._identity: Record = {}
-        self._results: list[list[Any]] = []
+        self._metrics: list[list[tuple[str, str, bool]]] = []
+        self._values: list[float] = []
 
     @contextlib.contextmanager
     def reserved(self) -> Iterator[None]:
@@ -152,7 +152,8 @@ class Checkpoint:
         """
         self._engine = engine
         self._identity = jsonable({**identity, "stopping": settings_of(callbacks)})
-        self._results, self._resumed_at, self._holds, self.failure = [], None, None, ""
+        self._metrics, self._values, self.failure = [], [], ""
+        self._resumed_at = self._holds = None
         if not self.resume:
             return None
         try:
@@ -193,7 +194,9 @@ class Checkpoint:
     def __call__(self, env: Any) -> None:
         if self._engine is None:
             raise ParameterError(AS_ARGUMENT)
-        self._results.append([tuple(result)[:4] for result in env.evaluation_result_list or []])
+        results = env.evaluation_result_list or []
+        self._metrics.append([(result[0], result[1], bool(result[3])) for result in results])
+        self._values += [result[2] for result in results]
         rounds = env.iteration + 1
         # Skip rounds replayed by a resumed training, and the last round, after which the model is
         # saved.
@@ -222,34 +225,24 @@ class Checkpoint:
         """
         assert self._engine is not None, "called outside a training"
         snapshot, rounds = self._engine.snapshot(env.model), int(env.iteration) + 1
-        each_round = [
-            [
-                (name, metric, bool(is_higher_better))
-                for name, metric, _, is_higher_better in results
-            ]
-            for results in self._results
-        ]
-        if any(metrics != each_round[-1] for metrics in each_round):
+        if any(metrics != self._metrics[-1] for metrics in self._metrics):
             raise ParameterError("a checkpoint needs the same metrics in every round")
-        values = [value for results in self._results for _, _, value, _ in results]
         header = CheckpointHeader(
             training=self._identity,
             begin=int(env.begin_iteration),
             rounds=rounds,
-            metrics=each_round[-1],
+            metrics=self._metrics[-1],
             model_bytes=len(snapshot.model),
             scores=[int(scores.size) for scores in snapshot.scores],
             scores_sha256=snapshot.scores_sha256,
         )
         # Write header, model, metrics and scores, after the checksum of all of them.
         line = json.dumps(msgspec.to_builtins(header), allow_nan=False).encode() + b"\n"
-        arrays = [np.asarray(array, "<f8").tobytes() for array in (values, *snapshot.scores)]
-        contents, digest = [line, snapshot.model, *arrays], hashlib.sha256()
-        for part in contents:
-            digest.update(part)
+        arrays = [np.asarray(array, "<f8").tobytes() for array in (self._values, *snapshot.scores)]
+        contents = [line, snapshot.model, *arrays]
+        first_lines = b"%s%d\n%s\n" % (_MAGIC, _VERSION, _checksum(contents))
         with replacing(self.path) as descriptor:
-            write_all(descriptor, b"%s%d\n%s\n" % (_MAGIC, _VERSION, digest.hexdigest().encode()))
-            for part in contents:
+            for part in (first_lines, *contents):
                 write_all(descriptor, part)
         self._holds, self.failure = rounds, ""
 
@@ -300,6 +293,14 @@ class Checkpoint:
         return sum(part.holds or 0 for part in self.parts) or self._holds
 
 
+def _checksum(contents: Sequence[Any]) -> bytes:
+    """Return the SHA-256 of several bytes objects, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    for part in contents:
+        digest.update(part)
+    return digest.hexdigest().encode()
+
+
 def is_checkpoint(path: str) -> bool:
     """Return whether a file begins as a checkpoint does."""
     try:
@@ -323,29 +324,27 @@ def _read(path: str) -> tuple[Resumed, Record, int]:
 
 
 def _parse(data: bytes) -> tuple[Resumed, Record, int]:
-    first, _, after_first_line = data[:200].partition(b"\n")
-    if not re.fullmatch(rb"%s\d{1,9}" % _MAGIC, first):
+    first_line = re.match(rb"%s(\d{1,9})\n" % _MAGIC, data)
+    if first_line is None:
         raise ModelError(
             "the file is not a checkpoint of boostrank, or its first bytes are damaged"
         )
-    if int(first[len(_MAGIC) :]) > _VERSION:
+    if int(first_line[1]) > _VERSION:
         raise ModelError("a newer boostrank wrote this checkpoint, and only it can resume from it")
-    start = len(first) + 1 + _DIGITS + 1
-    digest = hashlib.sha256(memoryview(data)[start:]).hexdigest()
-    if after_first_line[: _DIGITS + 1] != digest.encode() + b"\n":
+    lines = re.compile(rb"([0-9a-f]{64})\n(.*)\n").match(data, first_line.end())
+    if lines is None or _checksum([memoryview(data)[lines.start(2) :]]) != lines[1]:
         raise ModelError("the file is truncated or damaged, as its checksum does not match")
     # The header is followed by the model, the metrics and the scores.
-    line_end = data.index(b"\n", start)
-    header = as_record(CheckpointHeader, from_json(data[start:line_end]))
+    header = as_record(CheckpointHeader, from_json(lines[2]))
     first_round, rounds, metrics = header.begin, header.rounds, header.metrics
-    model_end = line_end + 1 + header.model_bytes
+    model_end = lines.end() + header.model_bytes
     lengths = [(rounds - first_round) * len(metrics), *header.scores]
     is_whole = model_end + 8 * sum(lengths) == len(data)
     if min([rounds - first_round, *lengths]) < 0 or not is_whole:
         raise ValueError("the lengths of its parts do not match its size")
-    if rounds > model_end - line_end:  # without metrics, no other check bounds the rounds
+    if rounds > header.model_bytes:  # without metrics, no other check bounds the rounds
         raise ValueError(f"too many rounds for the size of the model: {rounds:,}")
-    model = data[line_end + 1 : model_end]
+    model = data[lines.end() : model_end]
     parse_model(model)
     numbers = np.frombuffer(data, "<f8", sum(lengths), model_end).astype(np.float64)
     values, *scores = np.split(numbers, np.cumsum(lengths)[:-1])

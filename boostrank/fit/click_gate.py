@@ -12,11 +12,8 @@ from dataclasses import replace
 
 from boostrank.clicks.estimation import estimate_propensities
 from boostrank.clicks.gate import FOLDS, Judged, gate, held_out, judging_propensities
-from boostrank.clicks.log import ClickLog
 from boostrank.clicks.sidecar import ClickTraining, queries_of
 from boostrank.core.errors import DataError, NothingToLearn
-from boostrank.core.types import Int64Array
-from boostrank.data.dataset import RankingDataset
 from boostrank.fit.execute import execute
 from boostrank.fit.resolve import resolve
 from boostrank.fit.settings import STOPPING_NAMES
@@ -63,18 +60,36 @@ def report_gate(
         return
     plain = {name: value for name, value in options.params.items() if name not in STOPPING_NAMES}
     single = replace(options.single, rounds=min(rounds, _ROUNDS), early_stopping=None, params=plain)
+    # Score the held-out queries of each turn by rankers trained without and with propensities.
     try:
         with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the main training repeats them
-            judged = [
-                _judge_turn(clicked, single, data, log, turn, estimated=estimated) for turn in turns
-            ]
-            verdict = gate(*(turn for turn, _ in judged))
+            judged, independent = [], []
+            for training_queries, judging_queries in turns:
+                part, clicks_of_part, curve = data, log, clicks.propensities
+                if clicked.validation:
+                    judging_set, judging_log = clicked.validation[0].data, clicked.validation[0].log
+                else:
+                    judging_set, judging_log = log.of_queries(data, judging_queries)
+                    part, clicks_of_part = log.of_queries(data, training_queries)
+                    if estimated:  # use the training clicks only
+                        curve = estimate_propensities(clicks_of_part, queries_of(part))
+                scores = []
+                for propensities in (None, curve):  # one copy of the rows at a time
+                    train_set = clicks_of_part.training_set(part, propensities, clicked.prior)
+                    scores.append(execute(resolve(single, train_set)).predict(judging_set))
+                judge, is_independent = judging_propensities(
+                    judging_log, queries_of(judging_set), curve
+                )
+                judged.append(Judged(judging_set, judging_log, judge, *scores))
+                independent.append(is_independent)
+            verdict = gate(*judged)
     except (DataError, NothingToLearn) as error:  # click counts may be constant where gains are not
         say(f"no gate: {error}")
         return
+    # Report which of them the clicks prefer.
     judges = "the training propensities"
-    if all(is_independent for _, is_independent in judged):
+    if all(independent):
         judges = "propensities of their own"
     say(
         f"debiased against click counts, single trainings, on {source}{sampled}, by {judges}:"
@@ -89,37 +104,3 @@ def report_gate(
         )
     elif verdict.difference.low <= 0.0:
         say("no clear difference: these clicks do not show whether debiasing helps")
-
-
-def _judge_turn(
-    clicked: ClickTraining,
-    options: TrainOptions,
-    data: RankingDataset,
-    log: ClickLog,
-    turn: tuple[Int64Array, Int64Array],
-    *,
-    estimated: bool,
-) -> tuple[Judged, bool]:
-    """Train without and with propensities, and return the scores of both on other queries.
-
-    Args:
-        turn: the queries to train on, and those to judge by, if no validation file has clicks.
-
-    Returns:
-        What judges, and whether its propensities are those of the judging clicks alone.
-    """
-    part, clicks_of_part, curve = data, log, clicked.clicks.propensities
-    if clicked.validation:
-        judging_set, judging_log = clicked.validation[0].data, clicked.validation[0].log
-    else:
-        training_queries, judging_queries = turn
-        judging_set, judging_log = log.of_queries(data, judging_queries)
-        part, clicks_of_part = log.of_queries(data, training_queries)
-        if estimated:  # use the training clicks only
-            curve = estimate_propensities(clicks_of_part, queries_of(part))
-    scores = []
-    for propensities in (None, curve):  # one copy of the rows at a time
-        train_set = clicks_of_part.training_set(part, propensities, clicked.prior)
-        scores.append(execute(resolve(options, train_set)).predict(judging_set))
-    judge, is_independent = judging_propensities(judging_log, queries_of(judging_set), curve)
-    return Judged(judging_set, judging_log, judge, *scores), is_independent

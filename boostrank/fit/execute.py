@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.conventions import Gain
 from boostrank.core.errors import (
     BoostrankError,
     DataError,
@@ -29,12 +28,11 @@ from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Whole
-from boostrank.engines.engine_params import Limits
 from boostrank.engines.trees import engine_names
-from boostrank.fit.plan import ALONE, Collective, Member, Plan, Training, convert_sets
+from boostrank.fit.plan import Collective, DataSets, Plan, Training
 from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.run import run
-from boostrank.fit.start.cross_fit import CrossFitted, FoldStarts
+from boostrank.fit.start.cross_fit import FoldStarts
 from boostrank.fit.start.ridge import FOLDS
 from boostrank.kernels.driver import AllReduce
 from boostrank.metrics import BoundMetrics
@@ -75,47 +73,17 @@ HELD_OUT = "held out"
 """Name of a fold when it is the validation set."""
 
 
-def number_queries(
-    data: RankingDataset,
-    folds: int,
-    seed: int,
-    counted: BoolArray | None = None,
-    collective: Collective = ALONE,
-) -> Int64Array:
-    """Number the Q queries at random, int64[Q], so that the numbers modulo `folds` are the folds.
-
-    Args:
-        counted: bool[Q], the queries included in the metric. If a fold would have fewer than two of
-            them, they are distributed first, so that each fold gets the same number. With None, all
-            queries are treated alike.
-        collective: workers whose queries are numbered together, from 0.
-    """
-    counts = collective.share(len(data.queries))
-    count, first = sum(counts), sum(counts[: collective.rank])
-    if not 2 <= folds <= count:
-        raise ParameterError(
-            f"folds={folds} must be at least 2 and at most the number of training queries, {count}"
-        )
-    if data.on_disk:
-        raise DataError(
-            "rows on disk cannot be split into folds: read them into memory (--route memory)"
-        )
-    numbers = np.random.default_rng(seed).permutation(count)
-    if counted is not None:
-        counted = np.concatenate(collective.share(counted))
-        if np.bincount(numbers[counted] % folds, minlength=folds).min() < 2:
-            numbers[np.lexsort((numbers, ~counted))] = np.arange(count)
-    return numbers[first : first + counts[collective.rank]]
-
-
 class Folds:
     """The queries of a data set in folds.
 
     Args:
-        training: a training on all queries.
+        training: a training on all queries. Its workers divide their queries together.
         count: number of folds.
         seed: seed of the folds.
-        counted: see `number_queries`.
+        counted: bool[Q], the queries included in the metric. If a fold would have fewer than two of
+            them, they are distributed first, so that each fold gets the same number. With None, all
+            queries are treated alike.
+        measures: whether each training is measured on its fold.
         shares: whether the trainings share bins and linear starts. Otherwise, each copies its rows.
 
     Attributes:
@@ -130,21 +98,41 @@ class Folds:
         counted: BoolArray | None = None,
         *,
         shares: bool = True,
+        measures: bool = True,
     ) -> None:
         self._data, self._collective = training.train_set, training.collective
-        numbers = number_queries(self._data, count, seed, counted, self._collective)
+        self._measures = measures
+        sizes = self._collective.share(len(self._data.queries))
+        total, first = sum(sizes), sum(sizes[: self._collective.rank])
+        if not 2 <= count <= total:
+            raise ParameterError(
+                f"folds={count} must be at least 2 and at most the number of training queries,"
+                f" {total}"
+            )
+        if self._data.on_disk:
+            raise DataError(
+                "rows on disk cannot be split into folds: read them into memory (--route memory)"
+            )
+        # Number all queries at random. The numbers modulo `count` are the folds.
+        numbers = np.random.default_rng(seed).permutation(total)
+        if counted is not None:
+            counted = np.concatenate(self._collective.share(counted))
+            if np.bincount(numbers[counted] % count, minlength=count).min() < 2:
+                numbers[np.lexsort((numbers, ~counted))] = np.arange(total)
+        numbers = numbers[first : first + len(self._data.queries)]
         self.fold, self._part = numbers % count, self._data.take
         self._fold_starts: FoldStarts | None = None
-        self._starts: dict[Any, CrossFitted] = {}
         if shares and training.engine.shares_bins and self._collective.is_alone:
             self._part = Whole(self._data).part
             # Inner folds are shifted, so that they vary between folds.
             self._fold_starts = FoldStarts(self.fold, (numbers // count + self.fold) % FOLDS)
 
-    def training(self, training: Training, fold: int, *, measures: bool) -> Training:
-        """Return the training without a fold, which is the validation set if it `measures`."""
+    def training(self, training: Training, fold: int) -> Training:
+        """Return the training without a fold, which is the validation set if it is measured."""
         train_set = self._part(np.flatnonzero(self.fold != fold))
-        valid = ((HELD_OUT, self._part(np.flatnonzero(self.fold == fold))),) if measures else ()
+        valid: DataSets = ()
+        if self._measures:
+            valid = ((HELD_OUT, self._part(np.flatnonzero(self.fold == fold))),)
         collective = self._collective
         if not collective.is_alone:
             rows = collective.share(train_set.n_documents)
@@ -155,35 +143,16 @@ class Folds:
                 )
             order = [(rank, 0) for rank in range(len(rows))]
             collective = replace(collective, parts=(train_set,), order=order)
-        part = replace(
-            training, train_set=train_set, valid=valid, measures=measures, collective=collective
+        fit_start = None
+        if self._fold_starts is not None:
+            fit_start = partial(self._fold_starts.without, fold)
+        return replace(
+            training, train_set=train_set, valid=valid, collective=collective, fit_start=fit_start
         )
-        if self._fold_starts is None:
-            return part
-        return replace(part, fit_start=partial(self._start, self._fold_starts, fold))
 
     def held_out(self, fold: int) -> RankingDataset:
         """Return a copy of the queries in a fold."""
         return self._data.take(np.flatnonzero(self.fold == fold))
-
-    def rows(self, fold: int) -> BoolArray:
-        """Return a mask of the rows in a fold, bool[N]."""
-        return np.repeat(self.fold == fold, self._data.queries.sizes)
-
-    def _start(
-        self,
-        starts: FoldStarts,
-        fold: int,
-        data: RankingDataset,
-        gain: Gain,
-        threads: int,
-        limits: Limits,
-    ) -> CrossFitted:
-        """Return the linear start that leaves out a fold, cached by gain and limits."""
-        key = fold, gain, data.n_features, limits.direction.tobytes(), limits.unused
-        if key not in self._starts:
-            self._starts[key] = starts.without(fold, data, gain, threads, limits)
-        return self._starts[key]
 
 
 def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
@@ -191,11 +160,29 @@ def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
     for callback in plan.options.callbacks:
         if hasattr(callback, "planned"):
             callback.planned(plan)
+    # Train on the columns that occur. A training that fails may have a model of earlier rounds.
     columns = used_columns(plan)
-    if columns is None:
-        model = _train(plan, fold_ended)
-    else:
-        model = _train_columns(plan, columns, fold_ended)
+    narrow = plan if columns is None else plan.select_columns(columns)
+    failure: TrainingError | None = None
+    try:
+        if plan.preset.folds:
+            model = _train_folds(narrow, fold_ended)
+        else:
+            model = _train_once(narrow)
+    except TrainingError as error:
+        failure, model = error, error.model
+    # Convert the model to all features.
+    if columns is not None and model is not None:
+        engine, names = plan.engine, plan.train_set.feature_names
+        body = model._booster.to_bytes()
+        body = engine.format.widened(body, columns.tolist(), engine_names(names))
+        record = dict(model.info.data or {})
+        record |= {"features": len(names), "feature_names": list(names)}
+        record["fingerprint"] = plan.train_set.fingerprint
+        model = model.altered(booster=engine.load(body), info=model.info | {"data": record})
+    if failure is not None:
+        failure.model = model
+        raise failure
     limit = plan.options.tree_limit
     return model if limit is None else with_price(model, limit)
 
@@ -216,47 +203,6 @@ def used_columns(plan: Plan) -> Int64Array | None:
     if lists_columns or not plan.collective.is_alone:
         return None
     return data.occurring_columns
-
-
-def _train_columns(plan: Plan, columns: Int64Array, fold_ended: FoldEnded | None) -> RankingModel:
-    """Train on some columns, and return the model with all features, as a TrainingError does."""
-    failure: TrainingError | None = None
-    try:
-        model = _train(_narrow(plan, columns), fold_ended)
-    except TrainingError as error:
-        if error.model is None:
-            raise
-        failure, model = error, error.model
-    model = _widen(model, plan.train_set, columns)
-    if failure is not None:
-        failure.model = model
-        raise failure
-    return model
-
-
-def _narrow(plan: Plan, columns: Int64Array) -> Plan:
-    names = tuple(plan.train_set.feature_names[i] for i in columns.tolist())
-
-    def narrow(data: RankingDataset) -> RankingDataset:
-        return replace(data, features=data.features[:, columns], feature_names=names)
-
-    train_set, valid = convert_sets(plan.train_set, plan.valid, narrow)
-    return replace(plan, train_set=train_set, valid=valid)
-
-
-def _widen(model: RankingModel, data: RankingDataset, columns: Int64Array) -> RankingModel:
-    """Convert a model that was trained on some columns to all features in a data set."""
-    engine, names = model._engine, data.feature_names
-    body = model._booster.to_bytes()
-    body = engine.format.widened(body, columns.tolist(), engine_names(names))
-    record = dict(model.info.data or {})
-    record |= {"features": len(names), "feature_names": list(names)}
-    record["fingerprint"] = data.fingerprint
-    return model.altered(booster=engine.load(body), info=model.info | {"data": record})
-
-
-def _train(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
-    return _train_folds(plan, fold_ended) if plan.preset.folds else _train_once(plan)
 
 
 def _train_once(plan: Plan) -> RankingModel:
@@ -288,34 +234,34 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
     first = plan.trainings[0]
     sets = (plan.train_set, *plan.held_out_sets)
     data = reduce(RankingDataset.join, sets)
-    bound = _bind(first, data, first.metrics)
+    is_partial = not plan.collective.is_alone
+    settings = first.conventions, first.threads
+    bound = BoundMetrics(first.metrics, data.labels, data.queries, *settings, partial=is_partial)
     metric, main, measurable = first.main_metric, None, None
     if metric is not None:
         main = str(metric)
-    if metric is not None and metric.function is None:
-        per_query = _bind(first, data, [metric]).per_query(np.zeros(data.n_documents))
-        measurable = np.isfinite(per_query[str(metric)])
-    folds = Folds(replace(first, train_set=data), plan.preset.folds, plan.seed, measurable)
+        if metric.function is None:
+            measurable = np.isfinite(bound.per_query(np.zeros(data.n_documents))[main])
     measures = bool(first.callbacks or fold_ended or first.feval or first.patience)
-    members: list[Member] = []
+    whole = replace(first, train_set=data)
+    folds = Folds(whole, plan.preset.folds, plan.seed, measurable, measures=measures)
     models: list[RankingModel] = []
     for fold in range(len(plan.preset.members)):
-        member, training, model = _train_member(plan, folds, fold, members, measures=measures)
+        plan, model = _train_member(plan, folds, fold)
         if not models:
             # Refuse models that cannot be averaged, such as linear ones, after the first fold.
             average([model])
-        members.append(member)
         models.append(model)
-        if fold_ended is not None and not fold_ended(fold, training, model):
+        if fold_ended is not None and not fold_ended(fold, plan.trainings[fold], model):
             break
+    members = plan.preset.members[: len(models)]
     models = cap_trees(models, first.tree_limit)
     # Score each fold with the model trained without it.
     scores, deviations = np.zeros(data.n_documents), []
     for fold, model in enumerate(models):
-        held_out, of_fold = folds.held_out(fold), np.zeros(0)
-        if held_out.n_documents:
-            of_fold = model.predict(held_out, threads=first.threads)
-        scores[folds.rows(fold)] = of_fold
+        held_out = folds.held_out(fold)
+        of_fold = model.predict(held_out, threads=first.threads)
+        scores[np.repeat(folds.fold == fold, data.queries.sizes)] = of_fold
         deviations.append(_deviation(of_fold, held_out.queries, plan.collective.all_reduce))
     # Average the models; bring different members to a common scale first.
     weights = None
@@ -340,37 +286,25 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
     return mean
 
 
-def _train_member(
-    plan: Plan, folds: Folds, fold: int, members: Sequence[Member], *, measures: bool
-) -> tuple[Member, Training, RankingModel]:
-    """Train the member of a fold, or the first member in place of one that fails.
-
-    Args:
-        members: those of the folds before. A member that one of them is does not fail by itself.
+def _train_member(plan: Plan, folds: Folds, fold: int) -> tuple[Plan, RankingModel]:
+    """Train the member of a fold, or the first member in place of one that fails, and return the
+    plan with what was trained. A member that an earlier fold has does not fail by itself.
     """
-    member, training = plan.preset.members[fold], plan.trainings[fold]
-    checkpoint = None if training.checkpoint is None else training.checkpoint.of_fold(fold)
-
-    def train(training: Training) -> RankingModel:
-        part = folds.training(training, fold, measures=measures)
-        return run(replace(part, checkpoint=checkpoint))
-
+    members, training = plan.preset.members, plan.trainings[fold]
+    checkpoint = training.checkpoint
+    if checkpoint is not None:
+        checkpoint = checkpoint.of_fold(fold)
     try:
-        return member, training, train(training)
+        return plan, run(replace(folds.training(training, fold), checkpoint=checkpoint))
     except BoostrankError as error:
-        first = plan.preset.members[0]
-        if member in (first, *members):
+        if fold == 0 or members[fold] in members[:fold]:
             raise
-        message = f"fold {fold + 1}: {training.name}: {error}; trained as {first.name} instead"
+        message = f"fold {fold + 1}: {training.name}: {error}; trained as {members[0].name} instead"
         warn_user(message, DataWarning)
-    replacement = plan.make_training(plan.seed + fold, first)
-    return first, replacement, train(replacement)
-
-
-def _bind(training: Training, data: RankingDataset, metrics: Sequence[Any]) -> BoundMetrics:
-    is_partial, conventions = not training.collective.is_alone, training.conventions
-    rows = data.labels, data.queries
-    return BoundMetrics(metrics, *rows, conventions, training.threads, partial=is_partial)
+    members = (*members[:fold], members[0], *members[fold + 1 :])
+    plan = replace(plan, preset=replace(plan.preset, members=members))
+    part = folds.training(plan.trainings[fold], fold)
+    return plan, run(replace(part, checkpoint=checkpoint))
 
 
 def _deviation(scores: Float64Array, queries: QueryIndex, all_reduce: AllReduce) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -20,7 +21,6 @@ from boostrank.fit.settings import OBJECTIVE_NAMES, STOPPING_NAMES
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.options import KEYWORDS, F, TrainOptions, as_list, takes_options
 
-_POSITIONS = ("params", "train_set", "num_boost_round", "valid_sets", "valid_names", "feval")
 _RENAMED = {
     "dtrain": "train_set",
     "evals": "valid_sets",
@@ -51,9 +51,8 @@ def takes_foreign_arguments(train: F) -> F:
 
     @functools.wraps(train)
     def called(*args: Any, **options: Any) -> Any:
-        merged = options | dict(zip(_POSITIONS, args, strict=False))
-        has_foreign = options.keys() & _FOREIGN or _are_pairs(merged.get("valid_sets"))
-        if not has_foreign or len(args) > len(_POSITIONS):
+        merged = options | inspect.signature(train).bind_partial(*args).arguments
+        if not options.keys() & _FOREIGN and not _are_pairs(merged.get("valid_sets")):
             return train(*args, **options)
         values = {name: merged.pop(name, None) for name in _FOREIGN}
         foreign = {
@@ -168,10 +167,14 @@ def train(
             "keep_training_booster must be False, as model.booster keeps no data for update; add"
             " rounds with init_model"
         )
-    # The parameters of a `lgb.Dataset` are merged with those of the training.
     model = None if init_model is None else as_model(init_model, "init_model")
     options |= {"feval": feval, "init_model": init_model, "callbacks": callbacks}
-    params = {**_params_of(train_set), **by_name(params)}
+    params = by_name(params)
+    if is_lightgbms(train_set):
+        # As in `lgb.train`, the parameters of the data set are merged with those of the training.
+        params = {**(train_set.params or {}), **params}
+        if train_set.categorical_feature != "auto":
+            params = {"categorical_feature": train_set.categorical_feature, **params}
     # Convert the data, where the training set stays the same object.
     data = as_dataset(train_set, "train_set")
     sets = [
@@ -182,18 +185,6 @@ def train(
     train_options = TrainOptions(rounds=num_boost_round, **options)
     plan = resolve(with_params(train_options, params), data, valid, init_model=model)
     return execute(plan)
-
-
-def _params_of(data: Any) -> Mapping[str, Any]:
-    """Return the parameters of an `lgb.Dataset`, which `lgb.train` merges with the training
-    parameters.
-    """
-    if not is_lightgbms(data):
-        return {}
-    params = data.params or {}
-    if data.categorical_feature == "auto":
-        return params
-    return {"categorical_feature": data.categorical_feature, **params}
 
 
 def with_params(options: TrainOptions, params: ParamValues) -> TrainOptions:

@@ -7,9 +7,8 @@ from __future__ import annotations
 import functools
 import inspect
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,9 +26,12 @@ from boostrank.engines.trees import in_range
 from boostrank.fit.settings import LOSS
 from boostrank.kernels.driver import AllReduce, PassStats, alone
 from boostrank.kernels.jit import CompiledFunction
-from boostrank.metrics import BoundMetrics, Conventions, Metric
+from boostrank.metrics import BoundMetrics, Metric
 from boostrank.objective.bound import BoundObjective, Gradient
 from boostrank.objective.description import TrainingObjective
+
+if TYPE_CHECKING:
+    from boostrank.fit.plan import Training
 
 _STANDSTILL_ROUNDS = 3
 LabelsOf = Callable[[Any], tuple[Array, QueryIndex]]
@@ -155,8 +157,9 @@ def by_arguments(function: Any, labels_of: LabelsOf, what: str) -> Any:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # compiled code
         return function
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    positional = [parameter for parameter in parameters if parameter.kind in kinds]
+    positional = [
+        parameter for parameter in parameters if parameter.kind <= parameter.POSITIONAL_OR_KEYWORD
+    ]
     names = [parameter.name for parameter in positional]
     required = sum(parameter.default is parameter.empty for parameter in positional)
     if not hasattr(function, "takes_labels") and required <= 2 and names[:1] != ["y_true"]:
@@ -199,52 +202,45 @@ def _checked(result: Any, documents: int, round: int) -> tuple[Float32Array, Flo
     return grad, hess
 
 
-def _is_result(entry: Any) -> bool:
-    """Return whether a metric's result is (name, number, higher is better)."""
-    return isinstance(entry, tuple | list) and len(entry) == 3 and np.ndim(entry[1]) == 0
-
-
 Results = list[tuple[str, float, bool]]
 """Result of a metric: its name, its value, and whether higher is better."""
 
 
-@dataclass(eq=False)
 class RoundMetrics:
-    """A function that computes the metrics from (scores, engine's data set).
-
-    Args:
-        functions: user-defined functions, each returning one result or a list.
-        all_reduce: function that sums over the workers, each of which has some of the queries.
+    """A function that computes a training's metrics from (scores, engine's data set): those of
+    boostrank, user-defined functions, and the objective's loss where it is one of them.
     """
 
-    names: Sequence[str | Metric]
-    labels_of: LabelsOf
-    conventions: Conventions
-    threads: int
-    functions: Sequence[Callable[..., Any]] = ()
-    all_reduce: AllReduce = alone
-    seconds: float = 0.0
-    _bound: dict[int, BoundMetrics] = field(default_factory=dict)
+    def __init__(
+        self, training: Training, gradient: GuardedGradient | None, labels_of: LabelsOf
+    ) -> None:
+        self._functions = [by_arguments(feval, labels_of, "feval") for feval in training.feval]
+        if training.has_loss and gradient is not None:
+            self._functions.append(functools.partial(gradient.loss, labels_of))
+        self._training, self._labels_of, self.seconds = training, labels_of, 0.0
+        self._bound: dict[int, BoundMetrics] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.names or self.functions)
+        return bool(self._training.metrics or self._functions)
 
     def __call__(self, scores: Array, dataset: Any) -> Results:
         started = time.perf_counter()
         results: Results = []
-        if self.names:
+        if self._training.metrics:
             values = self._values(np.asarray(scores, dtype=np.float64).reshape(-1), dataset)
-            metrics = zip(Metric.all_of(self.names), values.items(), strict=True)
+            metrics = zip(Metric.all_of(self._training.metrics), values.items(), strict=True)
             results += [(name, value, metric.higher_is_better) for metric, (name, value) in metrics]
-        for function in self.functions:
+        for function in self._functions:
             result = function(scores, dataset)
             entries = result if isinstance(result, list) else [result]
-            if not all(map(_is_result, entries)):
-                raise ParameterError(
-                    "feval must return (name, value, higher is better), or a list of these, not"
-                    f" {result!r}; with maximize=, (name, value) is enough. Pass a function of one"
-                    " query, (labels, scores) -> number, as metric"
-                )
+            for entry in entries:
+                is_triple = isinstance(entry, tuple | list) and len(entry) == 3
+                if not is_triple or np.ndim(entry[1]) > 0:
+                    raise ParameterError(
+                        "feval must return (name, value, higher is better), or a list of these, not"
+                        f" {result!r}; with maximize=, (name, value) is enough. Pass a function of"
+                        " one query, (labels, scores) -> number, as metric"
+                    )
             results += entries
         names = [name for name, *_ in results]
         if len(set(names)) < len(names):
@@ -258,22 +254,25 @@ class RoundMetrics:
         """Return the values of boostrank's metrics. With several workers, sums of values and
         weights are exchanged.
         """
-        labels, queries = self.labels_of(dataset)
-        is_alone = self.all_reduce is alone
+        labels, queries = self._labels_of(dataset)
+        conventions, collective = self._training.conventions, self._training.collective
         bound = self._bound.get(id(dataset))
         if bound is None:
-            settings = self.conventions, self.threads
-            bound = BoundMetrics(self.names, labels, queries, *settings, partial=not is_alone)
+            settings = conventions, self._training.n_threads
+            is_partial = not collective.is_alone
+            bound = BoundMetrics(
+                self._training.metrics, labels, queries, *settings, partial=is_partial
+            )
             self._bound[id(dataset)] = bound
-        if is_alone:
+        if collective.is_alone:
             return bound.values(scores)
         sums = bound.sums(scores[: labels.size])  # an engine may need a row where there is none
-        total = self.all_reduce(np.array(list(sums.values())).reshape(-1)).reshape(-1, 2)
+        total = collective.all_reduce(np.array(list(sums.values())).reshape(-1)).reshape(-1, 2)
         values = {}
         for name, (value, weight) in zip(sums, total, strict=True):
             if not weight:
                 raise DataError(
-                    f"{name}: no query on any worker is included; {self.conventions.describe()}"
+                    f"{name}: no query on any worker is included; {conventions.describe()}"
                 )
             values[name] = float(value / weight)
         return values

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.errors import DataWarning, ParameterError, warn_user
-from boostrank.core.types import Float64Array, ParamValues
+from boostrank.core.types import Float64Array, Int64Array, ParamValues
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
@@ -84,14 +84,14 @@ class Member:
     """One of the trainings of a preset, whose models are averaged over folds.
 
     Args:
-        objective, start: as in `boostrank.train`; None keeps the objective of the options.
-        begins_linear: with start="auto", use a linear start if possible, for any objective.
+        objective: as in `boostrank.train`; None keeps the objective of the options.
+        begins_linear: with start="auto", use a linear start if possible, for any objective. False
+            with another start.
         trees, params: parameters of the engine and of the objective.
         rounds: maximum number of rounds and length of schedules; None for the preset's number.
     """
 
     objective: Any = None
-    start: Any = AUTO_START
     begins_linear: bool = False
     params: ParamValues = field(default_factory=dict)
     trees: Mapping[str, Any] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Member:
     def name(self) -> str:
         """Name in tables, such as `auto, random splits`."""
         traits = [str(self.objective or "as given")]
-        if self.begins_linear and self.start == AUTO_START:
+        if self.begins_linear:
             traits.append("linear start")
         if self.trees:
             traits.append("random splits")
@@ -157,7 +157,7 @@ class Preset:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Training(Settings):
-    """One training, with all that decides its model. It can be printed, compared and pickled.
+    """One training, with all that decides its model. It can be printed and pickled.
 
     Args:
         name: name in tables.
@@ -174,7 +174,6 @@ class Training(Settings):
         init_model: the model to continue.
         tree_limit: maximum number of trees, if any.
         stops_early: whether early stopping may end the training before its objective has settled.
-        measures: whether to compute the metrics in each round.
         callbacks, feval, checkpoint: as in `boostrank.train`.
         collective: the workers that train together.
         fit_start: function that fits the linear start; None for the usual one.
@@ -187,36 +186,17 @@ class Training(Settings):
     conventions: Conventions
     starts_linear: bool = False
     columns: ModelColumns
-    limits: Limits = field(repr=False)
+    limits: Limits
     fill: Mapping[str, float] = field(default_factory=dict)
     recorded: Mapping[str, Any]
     init_model: RankingModel | None = None
     tree_limit: int | None = None
     stops_early: bool = False
-    measures: bool = True
-    callbacks: Sequence[Any] = field(default=(), repr=False)
-    feval: Sequence[Any] = field(default=(), repr=False)
-    checkpoint: Checkpoint | None = field(default=None, repr=False)
-    collective: Collective = field(default=ALONE, repr=False)
-    fit_start: StartFitter | None = field(default=None, repr=False)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Training) and self._identity == other._identity
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def _identity(self) -> dict[str, Any]:
-        plain = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.repr}
-        objective = None if self.objective is None else self.objective.to_dict()
-        model = None if self.init_model is None else self.init_model.to_bytes()
-        return plain | {
-            "engine": (self.engine.name, self.engine.version),
-            "objective": objective,
-            "train_set": self.train_set.fingerprint,
-            "valid": [(name, data.fingerprint) for name, data in self.valid],
-            "init_model": model,
-        }
+    callbacks: Sequence[Any] = ()
+    feval: Sequence[Any] = ()
+    checkpoint: Checkpoint | None = None
+    collective: Collective = ALONE
+    fit_start: StartFitter | None = None
 
     @property
     def rows(self) -> list[RankingDataset]:
@@ -312,9 +292,15 @@ class Plan:
             return (self.make_training(),)
         return tuple(map(self.make_training, itertools.count(self.seed), self.preset.members))
 
-    def check_trainings(self) -> None:
-        """Raise the errors of all trainings, before the first of them."""
-        _ = self.trainings
+    def select_columns(self, columns: Int64Array) -> Plan:
+        """Return the plan on some columns of the data."""
+        names = tuple(self.train_set.feature_names[i] for i in columns.tolist())
+
+        def select(data: RankingDataset) -> RankingDataset:
+            return replace(data, features=data.features[:, columns], feature_names=names)
+
+        train_set, valid = convert_sets(self.train_set, self.valid, select)
+        return replace(self, train_set=train_set, valid=valid)
 
     def make_training(self, seed: int | None = None, member: Member | None = None) -> Training:
         """Return the training of a member on all queries, with another seed if there is one.
@@ -382,7 +368,7 @@ class Plan:
         """Return whether a training begins with a linear start. With "auto", it does so if
         possible, for the objective `auto` or a member of its own.
         """
-        start, engine, model = member.start, self.engine, self.init_model
+        start, engine, model = self.options.start, self.engine, self.init_model
         is_auto = start == AUTO_START
         if start in (None, "none"):
             return False

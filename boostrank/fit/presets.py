@@ -105,17 +105,30 @@ def choose_preset(plan: Plan) -> Preset:
     rounds = settings.rounds if options.rounds or settings.rounds != DEFAULT_ROUNDS else None
     note = why_no_folds(train_set, collective) if quality == GOOD and not folds else ""
     on_folds = folds > 0 or (quality == GOOD and not note)
-    if on_folds:
-        _check_folds(plan)
+    # Refuse folds that cannot be stopped early, averaged or split.
+    if on_folds and not engine.grows_trees:
+        raise ParameterError(
+            f"folds: models of {engine.name} cannot be averaged: use quality='plain', no folds"
+        )
+    if on_folds and plan.init_model is not None:
+        raise ParameterError(
+            "init_model continues a single training: use quality='quick' or 'plain', and no folds"
+        )
+    drops_trees = engine.params.drops_trees(settings.params)
+    if on_folds and options.quality != PLAIN and drops_trees:
+        raise ParameterError(
+            "folds need early stopping, which dart does not support: use quality='quick', no folds"
+        )
+    # Folds with a quality include the queries of all data sets.
+    sets = [train_set, *valid_sets] if on_folds and quality != PLAIN else [train_set]
+    sizes = Sizes.of_sets(*sets, collective=collective)
     if quality == PLAIN:
-        sizes, trees = Sizes.of_sets(train_set, collective=collective), {}
+        trees: dict[str, Any] = {}
         if sizes.rows < _TOO_FEW_ROWS:
             trees = _without_set(engine, _few_in_leaf(sizes.rows), settings.params)
-        members = (Member(start=options.start),) * (folds or 1)
+        members = (Member(),) * (folds or 1)
         return Preset(PLAIN, rounds or DEFAULT_ROUNDS, trees, members=members, folds=folds)
     # Choose the members by the size of the data.
-    sets = [train_set, *valid_sets] if on_folds else [train_set]
-    sizes = Sizes.of_sets(*sets, collective=collective)
     candidates: tuple[Member, ...] = (_LAMBDARANK if sizes.are_large else _AUTO,)
     if plan.init_model is not None or not engine.grows_trees:
         candidates = (Member(),)  # keeps the objective of a continued model
@@ -133,7 +146,7 @@ def choose_preset(plan: Plan) -> Preset:
         members = members[:1]
         (held_out,) = collective.sum(sum(len(data.queries) for data in valid_sets[:1]))
     # Early stopping decides the number of rounds where it can.
-    if not settings.metrics or engine.params.drops_trees(settings.params):
+    if not settings.metrics or drops_trees:
         held_out = 0
     max_rounds = rounds or (ROUNDS if held_out else DEFAULT_ROUNDS)
     fixed_rounds = max_rounds if rounds or not held_out else None
@@ -144,34 +157,17 @@ def choose_preset(plan: Plan) -> Preset:
     return Preset(quality, max_rounds, trees, wait, members, folds, note)
 
 
-def _check_folds(plan: Plan) -> None:
-    """Raise an error if training cannot be stopped early, averaged or split into folds."""
-    engine = plan.engine
-    if not engine.grows_trees:
-        raise ParameterError(
-            f"folds: models of {engine.name} cannot be averaged: use quality='plain', no folds"
-        )
-    if plan.init_model is not None:
-        raise ParameterError(
-            "init_model continues a single training: use quality='quick' or 'plain', and no folds"
-        )
-    if plan.options.quality != PLAIN and engine.params.drops_trees(plan.settings.params):
-        raise ParameterError(
-            "folds need early stopping, which dart does not support: use quality='quick', no folds"
-        )
-
-
 def _apply_options(candidates: tuple[Member, ...], plan: Plan) -> tuple[Member, ...]:
     """Apply the options to a preset's members. A parameter that is set takes precedence, under any
     name.
     """
-    engine, params, start = plan.engine, plan.params, plan.options.start
+    engine, params = plan.engine, plan.params
     members: list[Member] = []
     for member in candidates:
         if params.keys() & set(OBJECTIVE_NAMES):
             member = Member(trees=member.trees)
-        if start != AUTO_START:
-            member = replace(member, start=start)
+        if plan.options.start != AUTO_START:
+            member = replace(member, begins_linear=False)
         if member.params:
             accepted = accepted_params(str(member.objective))
             options = {find_param(name, accepted) for name in params}
@@ -183,14 +179,14 @@ def _apply_options(candidates: tuple[Member, ...], plan: Plan) -> tuple[Member, 
         except ParameterError:
             continue  # the objective of this member does not support the parameters
         members.append(member)
-    return tuple(members) or (Member(start=start),)
+    return tuple(members) or (Member(),)
 
 
 def why_no_folds(data: RankingDataset, collective: Collective = ALONE) -> str:
     """Return the reason why a data set cannot be split into folds, or an empty string."""
     if data.on_disk:
         return "rows on disk cannot be split into folds"
-    begins, differing = data.queries.ptr[:-1][data.queries.sizes > 0], 0
+    begins, differing = data.queries.ptr[:-1], 0
     if begins.size:
         highest = np.maximum.reduceat(data.labels, begins)
         differing = int(np.sum(highest > np.minimum.reduceat(data.labels, begins)))

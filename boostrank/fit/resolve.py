@@ -73,8 +73,15 @@ def resolve(
             raise ParameterError(f"feval={function!r} is not a function; pass names as metric")
     if options.init_model is not None and init_model is None:
         raise ParameterError("pass init_model as an argument, not in params")
-    engine = collective.engine or get_backend(options.backend)
-    init_model = _check_init_model(init_model, engine, train_set.feature_names)
+    engine, names = collective.engine or get_backend(options.backend), train_set.feature_names
+    if init_model is not None:
+        if init_model.backend != engine.name:
+            raise ParameterError(
+                f"a model of {init_model.backend} cannot be continued by {engine.name}"
+            )
+        if init_model.feature_names == engine_names(names) != names:  # a booster without its record
+            data_record = {"data": {"feature_names": list(names)}, **init_model.columns.record}
+            init_model = init_model.altered(info=init_model.info | data_record)
     # Refuse data sets without rows or features.
     if not train_set.n_documents:
         raise DataError("the training data have no rows")
@@ -85,8 +92,10 @@ def resolve(
             raise DataError(f"the validation set {name!r} has no rows")
     # Move the parameters of columns and labels into the data. Validation sets get the features of
     # the training set, and stay the same object if they are the training set.
-    params, coded = _with_categories(options.flat(), train_set, init_model)
-    params, gain = _pop_gain(with_objective_of(init_model, params), coded, valid, init_model)
+    params = options.flat()
+    coded = _code_categories(params, train_set, init_model)
+    params = with_objective_of(init_model, params)
+    gain = _pop_gain(params, [coded, *(data for _, data in valid)], init_model)
     fill = _choose_fill(options.fill_rules, params, coded, engine, init_model)
 
     def convert(data: RankingDataset) -> RankingDataset:
@@ -118,22 +127,8 @@ def resolve(
     if preset.note:
         message = f"quality={preset.quality!r} trains a single model: {preset.note}"
         warn_user(message, DataWarning)
-    plan.check_trainings()
+    _ = plan.trainings  # raises the errors of all of them, before the first is trained
     return plan
-
-
-def _check_init_model(
-    model: RankingModel | None, engine: Backend, names: tuple[str, ...]
-) -> RankingModel | None:
-    """Return the model to continue, with the names of the data if it has none of its own."""
-    if model is None:
-        return None
-    if model.backend != engine.name:
-        raise ParameterError(f"a model of {model.backend} cannot be continued by {engine.name}")
-    if model.feature_names == engine_names(names) != names:  # a booster without its record
-        info = model.info | {"data": {"feature_names": list(names)}, **model.columns.record}
-        model = model.altered(info=info)
-    return model
 
 
 def _check_labels(plan: Plan) -> None:
@@ -164,8 +159,11 @@ def _choose_fill(
     engine: Backend,
     model: RankingModel | None,
 ) -> dict[str, float]:
-    """Return the numbers that replace missing values, which the option says or the continued model
-    has.
+    """Return the number that replaces a missing value of each feature, which the option says or the
+    continued model has.
+
+    Args:
+        rules: a number, "mean" or "median" by feature; that of None is for all other numeric ones.
     """
     recorded = dict((model and model.info.fill) or {})
     if not rules and not recorded:
@@ -180,21 +178,8 @@ def _choose_fill(
         raise ParameterError(f"fill is not available with {unfit}")
     if data.on_disk:
         raise DataError("fill needs rows in memory: use --route memory, or fill the files")
-    fill = _find_fills(rules, data) if rules else recorded
-    if recorded and recorded != fill:
-        raise ParameterError("init_model has other fill values, which cannot change: remove fill")
-    return fill
-
-
-def _find_fills(rules: Mapping[str | None, Any], data: RankingDataset) -> dict[str, float]:
-    """Return the number that replaces a missing value of each feature, as float32.
-
-    Args:
-        rules: a number, "mean" or "median" by feature; that of None is for all other numeric ones.
-
-    Raises:
-        ParameterError: if a feature is unknown or categorical, or a value is no finite number.
-    """
+    if not rules:
+        return recorded
     # Refuse unknown features, and categories, which need no fill.
     for name in rules.keys() - {None, *data.feature_names}:
         raise ParameterError(
@@ -204,15 +189,18 @@ def _find_fills(rules: Mapping[str | None, Any], data: RankingDataset) -> dict[s
         raise ParameterError(
             f"fill: {name!r} is categorical; its missing values are a category of their own"
         )
-    # Compute the numbers from the data.
+    # Compute the numbers from the data, as float32.
     rule_by_name = {
         name: rules.get(name, rules.get(None))
         for name in data.feature_names
         if name not in data.categories
     }
-    return {
+    fill = {
         name: _number(rule, data, name) for name, rule in rule_by_name.items() if rule is not None
     }
+    if recorded and recorded != fill:
+        raise ParameterError("init_model has other fill values, which cannot change: remove fill")
+    return fill
 
 
 def _fill_missing(data: RankingDataset, fills: Mapping[str, float]) -> RankingDataset:
@@ -254,21 +242,22 @@ def _number(rule: Any, data: RankingDataset, name: str) -> float:
 # model.
 
 
-def _with_categories(
-    params: ParamValues, train_set: RankingDataset, init_model: RankingModel | None
-) -> tuple[dict[str, Any], RankingDataset]:
+def _code_categories(
+    params: dict[str, Any], train_set: RankingDataset, init_model: RankingModel | None
+) -> RankingDataset:
     """Move `categorical_feature` from the parameters to the training set."""
-    other_params, coded, features = dict(params), train_set, train_set.features
     names, categories = train_set.feature_names, train_set.categories
-    columns = named_columns(pop_param(other_params, CATEGORY_NAMES, None), names)
+    columns = named_columns(pop_param(params, CATEGORY_NAMES, None), names)
     new_names = [name for name in columns if name not in categories or categories[name].ordered]
+    features = train_set.features
     if isinstance(features, np.ndarray) or sparse.issparse(features):
         for name in new_names:
             check_codes(features[:, names.index(name)], name)
-    if new_names:
-        unordered = {
-            name: replace(categories.get(name, Categories()), ordered=False) for name in new_names
-        }
+    unordered = {
+        name: replace(categories.get(name, Categories()), ordered=False) for name in new_names
+    }
+    coded = train_set
+    if unordered:
         coded = replace(train_set, categories={**categories, **unordered})
     if init_model is not None:
         coded = init_model.check_features(coded)
@@ -276,7 +265,7 @@ def _with_categories(
             raise DataError(
                 "the training data have the model's features in another order: reorder them"
             )
-    return other_params, coded
+    return coded
 
 
 def with_objective_of(model: RankingModel | None, params: ParamValues) -> dict[str, Any]:
@@ -296,19 +285,15 @@ def with_objective_of(model: RankingModel | None, params: ParamValues) -> dict[s
 
 
 def _pop_gain(
-    params: dict[str, Any],
-    train_set: RankingDataset,
-    valid: Sequence[tuple[str, RankingDataset]],
-    init_model: RankingModel | None,
-) -> tuple[dict[str, Any], str | None]:
-    """Return the parameters, and the gain expression of the parameters, the data or the continued
-    model, whose values replace the labels.
+    params: dict[str, Any], sets: Sequence[RankingDataset], init_model: RankingModel | None
+) -> str | None:
+    """Return the gain expression of the parameters, the data or the continued model, whose values
+    replace the labels. The gain in `params` is then linear.
     """
     name = next((name for name in GAIN_NAMES if name in params), GAIN_NAMES[0])
-    sets = [train_set, *(data for _, data in valid)]
     of_data = next((data.gain for data in sets if data.gain is not None), None)
     gain, objective = params.get(name), pop_param(dict(params), OBJECTIVE_NAMES, None)
-    if gain is None and init_model is not None and train_set.gain is None:
+    if gain is None and init_model is not None and sets[0].gain is None:
         gain = init_model.info.gain
     expression = expression_of(gain)
     text = of_data if expression is None else expression.text
@@ -324,18 +309,18 @@ def _pop_gain(
                 f"{objective} needs integer grades, but {cause}: use our lambdarank or xe-ndcg"
             )
     if text is None:
-        return params, None
+        return None
     if expression is None and gain is not None and parse_gain(gain) != "linear":
         raise DataError(
             f"the labels are already the gain {of_data!r}, but gain={gain!r} expects labels:"
             " remove it"
         )
     # The values of the expression are linear gains.
-    other_params = {key: value for key, value in params.items() if key != name}
+    params.pop(name, None)
     if not isinstance(objective, TrainingObjective):
-        other_params[name] = "linear"
+        params[name] = "linear"
     elif objective.gain != "linear":
         raise ParameterError(
             f"the labels are the gain {text!r}: create the objective with gain='linear'"
         )
-    return other_params, text
+    return text

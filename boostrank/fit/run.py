@@ -29,15 +29,13 @@ from boostrank.core.errors import (
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.base import Backend, Callback, TrainRequest
+from boostrank.engines.base import Backend, TrainRequest
 from boostrank.engines.engine_params import refusal
-from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked, as_callables
-from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint
-from boostrank.fit.gradient import GuardedGradient, LabelsOf, RoundMetrics, by_arguments
+from boostrank.fit.callbacks import History, make_callbacks
+from boostrank.fit.gradient import GuardedGradient, RoundMetrics, by_arguments
 from boostrank.fit.plan import Training
 from boostrank.fit.settings import METRIC_NAMES
-from boostrank.fit.start.cross_fit import CrossFitted, cross_fitted
-from boostrank.fit.start.together import start_together
+from boostrank.fit.start.cross_fit import CrossFitted, cross_fitted, start_together
 from boostrank.metrics import Metric
 from boostrank.model import constraints
 from boostrank.model.averaging import check_limit
@@ -60,10 +58,17 @@ def run(training: Training) -> RankingModel:
     def labels_of(data: Any) -> tuple[Array, QueryIndex]:
         return sources[id(data)].labels, sources[id(data)].queries
 
-    gradient = _make_gradient(training, native, labels_of)
-    metrics = _make_metrics(training, gradient, labels_of)
+    # The gradient by boostrank's or the user's objective, or None for the engine's own.
+    gradient, all_reduce = None, training.collective.all_reduce
+    if training.objective is not None:
+        bound = training.objective.bind(*labels_of(native), all_reduce)
+        gradient = GuardedGradient(bound, all_reduce=all_reduce)
+    elif training.function is not None:
+        function = by_arguments(training.function, labels_of, "objective")
+        gradient = GuardedGradient(None, function, all_reduce)
+    metrics = RoundMetrics(training, gradient, labels_of)
     history, info = History(), _describe_model(training, start)
-    stopper, callbacks = _make_callbacks(training, valid, native)
+    stopper, callbacks = make_callbacks(training, valid, native)
     for callback in callbacks:
         if hasattr(callback, "begins"):
             callback.begins(info)
@@ -82,9 +87,16 @@ def run(training: Training) -> RankingModel:
             seconds=time.perf_counter() - started,
             metric_seconds=metrics.seconds,
         )
-        trees = _finish_trees(training, booster)
+        # Round the leaves, put the fills into the splits, and check the constraints on the result.
+        booster = booster.finished(training.categories_by_column)
+        if training.fill:
+            filled = engine.format.filled(booster.to_bytes(), training.fill_values)
+            booster = engine.load(filled)
+        broken = constraints.broken(engine, booster, training.params)
+        if broken:
+            warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
         return RankingModel(
-            trees,
+            booster,
             best_rounds=best_round,
             info=info,
             evals_result=history.values,
@@ -96,7 +108,7 @@ def run(training: Training) -> RankingModel:
     start_scores = () if start is None else start.scores_of(rows, training.n_threads)
     with contextlib.nullcontext() if checkpoint is None else checkpoint.reserved():
         if checkpoint is not None:
-            identity = _identify(training, booster)
+            identity = _identify(training, booster, info)
             resumed = checkpoint.begin(engine, identity, [*callbacks, stopper])
         request = TrainRequest(
             params=training.params,
@@ -135,44 +147,6 @@ def _grow(training: Training, request: TrainRequest) -> tuple[Any, int]:
             return training.engine.train(replace(request, resumed=None))
 
 
-def _make_gradient(training: Training, native: Any, labels_of: LabelsOf) -> GuardedGradient | None:
-    """Return the gradient by boostrank's or the user's objective, or None for the engine's own."""
-    all_reduce = training.collective.all_reduce
-    if training.objective is not None:  # checks the labels before the features are binned
-        bound = training.objective.bind(*labels_of(native), all_reduce)
-        return GuardedGradient(bound, all_reduce=all_reduce)
-    if training.function is None:
-        return None
-    function = by_arguments(training.function, labels_of, "objective")
-    return GuardedGradient(None, function, all_reduce)
-
-
-def _make_metrics(
-    training: Training, gradient: GuardedGradient | None, labels_of: LabelsOf
-) -> RoundMetrics:
-    """Return the metrics of each round, with the objective's loss where it is one of them."""
-    names = training.metrics if training.measures else ()
-    functions = [by_arguments(function, labels_of, "feval") for function in training.feval]
-    if training.losses and training.measures and gradient is not None:
-        functions.append(partial(gradient.loss, labels_of))
-    conventions, threads = training.conventions, training.n_threads
-    all_reduce = training.collective.all_reduce
-    return RoundMetrics(names, labels_of, conventions, threads, functions, all_reduce)
-
-
-def _finish_trees(training: Training, booster: Any) -> Any:
-    """Round the leaves, put the fills into the splits, and check the constraints on the result."""
-    engine = training.engine
-    booster = booster.finished(training.categories_by_column)
-    if training.fill:
-        filled = engine.format.filled(booster.to_bytes(), training.fill_values)
-        booster = engine.load(filled)
-    broken = constraints.broken(engine, booster, training.params)
-    if broken:
-        warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
-    return booster
-
-
 def check(training: Training) -> None:
     """Make the same checks of the data as `run`, without training."""
     rows = training.rows
@@ -191,25 +165,25 @@ def begin(training: Training, train_set: RankingDataset) -> tuple[Any, CrossFitt
     """
     engine, model = training.engine, training.init_model
     if model is not None:
-        booster, rounds = model._booster, training.rounds_before
-        if rounds < booster.rounds:
-            booster = engine.load(booster.to_bytes(rounds))
-        broken = constraints.broken(engine, booster, training.params)
+        earlier, rounds = model._booster, training.rounds_before
+        if rounds < earlier.rounds:
+            earlier = engine.load(earlier.to_bytes(rounds))
+        broken = constraints.broken(engine, earlier, training.params)
         if broken:
             raise ParameterError(f"init_model contradicts these parameters: {broken}")
-        return booster, None
+        return earlier, None
+    start: CrossFitted | None = None
+    booster = None
+    if training.starts_linear:
+        fit_start = training.fit_start or cross_fitted
+        if not training.collective.is_alone:
+            fit_start = partial(start_together, training.collective)
+        start = fit_start(train_set, training.gain, training.n_threads, training.limits)
+        booster = engine.begin_with(start.start)
     if training.tree_limit is not None:
-        check_limit(training.tree_limit, engine)
-    if not training.starts_linear:
-        return None, None
-    collective = training.collective
-    fit_start = training.fit_start or cross_fitted
-    if not collective.is_alone:
-        fit_start = partial(start_together, collective)
-    start = fit_start(train_set, training.gain, training.n_threads, training.limits)
-    if training.tree_limit is not None:
-        check_limit(training.tree_limit, engine, len(start.start.curves))
-    return engine.begin_with(start.start), start
+        start_trees = 0 if start is None else len(start.start.curves)
+        check_limit(training.tree_limit, engine, start_trees)
+    return booster, start
 
 
 def _convert(
@@ -243,65 +217,6 @@ def _engine_errors(engine: Backend, train_set: RankingDataset) -> Iterator[None]
         raise DataError(message) from error
 
 
-def _make_callbacks(
-    training: Training, valid: Sequence[tuple[str, Any]], native_train: Any
-) -> tuple[Callback | None, list[Callback]]:
-    """Return boostrank's early stopping, if a parameter requests it, and the user's callbacks.
-
-    Callbacks that stop are disabled until the objective has settled.
-    """
-    # Find the round at which the objective settles, unless stops before it are allowed.
-    callbacks = as_callables(training.callbacks, training.engine.name)
-    if any(isinstance(callback, Checkpoint) for callback in callbacks):
-        raise ParameterError(AS_ARGUMENT)
-    patience, objective, settled = training.patience, training.objective, 0
-    if objective is not None and not training.stops_early:
-        settled = objective.settled_round(objective.total_rounds or 0)
-    # Refuse an early stop that would lose the best model, or has no held-out metric.
-    stoppers = [callback for callback in callbacks if isinstance(callback, EarlyStopping)]
-    if (patience or stoppers) and training.drops_trees:
-        raise ParameterError(
-            "dart does not support early stopping: later rounds rescale earlier trees, so the model"
-            " of the best round is lost"
-        )
-    stopper: Callback | None = None
-    trained_on = [name for name, data in valid if data is native_train]
-    if patience:
-        if len(trained_on) == len(valid):
-            raise ParameterError(
-                "early stopping needs a validation set other than the training set"
-            )
-        metric, min_delta = training.headline, training.min_delta
-        stopper = EarlyStopping(patience, metric=metric, min_delta=min_delta)
-        stoppers.append(stopper)
-    copies = trained_on
-    if stoppers and training.collective.is_alone:  # workers may have other rows
-        copies = _copies_of_training(training)
-    for early_stopping in stoppers:
-        early_stopping.ignored = copies if len(copies) < len(valid) else trained_on
-    for callback in callbacks:
-        if isinstance(callback, StopWhenAsked):
-            callback.watch(stopper, training.checkpoint)
-    if settled:
-        callbacks = [
-            Gated(callback, settled) if hasattr(callback, "stopping_rounds") else callback
-            for callback in callbacks
-        ]
-        stopper = stopper and Gated(stopper, settled)
-    return stopper, callbacks
-
-
-def _copies_of_training(training: Training) -> list[str]:
-    """Return the names of validation sets with the rows of the training set, such as X[names]."""
-    train_set = training.train_set
-    return [
-        name
-        for name, data in training.valid
-        if np.array_equal(data.labels, train_set.labels)
-        and data.fingerprint == train_set.fingerprint
-    ]
-
-
 # Provenance: the record in the sidecar, and the identity of a training.
 
 _INDIFFERENT = {"num_threads", "nthread", "verbosity", "verbose"}
@@ -316,6 +231,14 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
     """Return the model's record without values that change between runs, so that equal trainings
     give equal bytes.
     """
+    if training.objective is not None:
+        objective = training.objective.to_dict()
+    elif training.native_objective is not None:
+        objective = {"name": f"{training.engine.name}:{training.native_objective}"}
+    else:
+        function = training.function
+        name = getattr(function, "__qualname__", type(function).__name__)
+        objective = {"name": "custom", "function": name}
     recorded, metrics = dict(training.recorded), training.all_metrics
     if any(isinstance(metric, Metric) for metric in training.metrics):
         # Functions are recorded by their names.
@@ -323,11 +246,11 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
     plain = (str, int, float, bool, list, tuple, dict)
     info = ModelInfo(
         backend=training.engine.name,
-        objective=_describe_objective(training),
+        objective=objective,
         metrics=metrics,
         conventions=dataclasses.asdict(training.conventions),
         parameters={name: value for name, value in recorded.items() if isinstance(value, plain)},
-        training=_record_rounds(training),
+        training=_record_rounds(training, objective),
         data=training.train_set.record,
         versions={"python": platform.python_version(), **_versions(training.engine)},
         start=getattr(start, "description", None),
@@ -336,33 +259,24 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
     return info | training.columns.record
 
 
-def _record_rounds(training: Training) -> TrainingRecord:
+def _record_rounds(training: Training, objective: dict[str, Any]) -> TrainingRecord:
     record: TrainingRecord = {"rounds": training.rounds, "rounds_before": training.rounds_before}
     is_mixed = any(type(callback).__name__ in _CHANGE_STEPS for callback in training.callbacks)
+
+    def find_rule(params: Any, objective: Any) -> list[Any]:
+        step = training.engine.params.resolve_names(params or {})
+        steps = [step.get(name, default) for name, default in _STEPS.items()]
+        return [*steps, {**(objective or {}), "total_rounds": None}]
+
     if training.init_model is not None:
-        earlier, rules = training.init_model.info, []
-        for params, objective in (
-            (earlier.parameters, earlier.objective),
-            (training.recorded, _describe_objective(training)),
-        ):
-            step = training.engine.params.resolve_names(params or {})
-            steps = [step.get(name, default) for name, default in _STEPS.items()]
-            rules.append((steps, {**(objective or {}), "total_rounds": None}))
-        is_mixed |= rules[0] != rules[1] or (earlier.training or {}).get("mixed_steps", False)
+        earlier = training.init_model.info
+        earlier_rule = find_rule(earlier.parameters, earlier.objective)
+        is_mixed |= earlier_rule != find_rule(training.recorded, objective)
+        is_mixed |= (earlier.training or {}).get("mixed_steps", False)
     return {**record, "mixed_steps": True} if is_mixed else record
 
 
-def _describe_objective(training: Training) -> dict[str, Any]:
-    if training.objective is not None:
-        return training.objective.to_dict()
-    if training.native_objective is not None:
-        return {"name": f"{training.engine.name}:{training.native_objective}"}
-    function = training.function
-    name = getattr(function, "__qualname__", type(function).__name__)
-    return {"name": "custom", "function": name}
-
-
-def _identify(training: Training, booster: Any) -> dict[str, Any]:
+def _identify(training: Training, booster: Any, info: ModelInfo) -> dict[str, Any]:
     """Return everything that determines a model's bytes, except callbacks, for its checkpoint."""
     params, engine, train_set = training.params, training.engine, training.train_set
     reason = engine.params.unresumable(params, training.native_objective)
@@ -372,11 +286,11 @@ def _identify(training: Training, booster: Any) -> dict[str, Any]:
     valid |= {name: "the training set" for name, data in training.valid if data is train_set}
     identity = {
         "versions": _versions(engine),
-        "objective": _describe_objective(training),
+        "objective": info.objective,
         "rounds": training.rounds,
         "parameters": {name: value for name, value in params.items() if name not in _INDIFFERENT},
-        "metrics": training.all_metrics,
-        "conventions": dataclasses.asdict(training.conventions),
+        "metrics": info.metrics,
+        "conventions": info.conventions,
         "init_model": None if booster is None else content_sha256(booster.to_bytes()),
         "train": train_set.hashes,
         "valid": valid,

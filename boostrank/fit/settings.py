@@ -90,7 +90,7 @@ class Settings:
         patience: patience for early stopping, or 0 for no early stopping.
         min_delta: change that an improvement must exceed, for early stopping.
         metrics: canonical names with cut-offs, and functions as `Metric`, possibly empty.
-        losses: the metric `LOSS`, or empty.
+        has_loss: whether the metric `LOSS` is computed, too.
         threads: number of threads; None for every available core.
         gain: gain for each label, used in metrics whose conventions do not set it.
     """
@@ -104,14 +104,14 @@ class Settings:
     patience: int = 0
     min_delta: float = 0.0
     metrics: tuple[str | Metric, ...]
-    losses: tuple[str, ...] = ()
+    has_loss: bool = False
     threads: int | None = None
     gain: str | tuple[float, ...]
 
     @property
     def all_metrics(self) -> list[str]:
         """The names of all metrics, the loss last."""
-        return [*map(str, self.metrics), *self.losses]
+        return [*map(str, self.metrics), *[LOSS] * self.has_loss]
 
     @property
     def headline(self) -> str | None:
@@ -153,9 +153,9 @@ def check_options(options: TrainOptions) -> Settings:
     return split_params(options.flat(), options.rounds or DEFAULT_ROUNDS, engine)
 
 
-def split_params(params: ParamValues | None, rounds: int, backend: Backend) -> Settings:
+def split_params(params: ParamValues, rounds: int, backend: Backend) -> Settings:
     """Split `params`. The accepted names and aliases are those of LightGBM and of the objective."""
-    engine_params = dict(params or {})
+    engine_params = dict(params)
     _translate_ranker_params(engine_params)
     # What all objectives have: rounds, early stopping, threads and metrics.
     requested = pop_param(engine_params, OBJECTIVE_NAMES, None)
@@ -170,17 +170,47 @@ def split_params(params: ParamValues | None, rounds: int, backend: Backend) -> S
     threads = pop_param(engine_params, _THREADS, None)
     if threads is not None:
         threads = as_whole(threads, "num_threads", -(2**31))
-        if threads < -1:
-            threads = resolve_threads(threads)
-        threads = max(0, threads) or None
+        threads = None if threads in (-1, 0) else resolve_threads(threads)
         engine_params["num_threads"] = resolve_threads(threads)
     names = pop_param(engine_params, METRIC_NAMES, "ndcg")
     metrics = metric_names(names, pop_param(engine_params, _EVAL_AT, DEFAULT_EVAL_AT))
-    losses = tuple(name for name in metrics if name == LOSS)
-    metrics = tuple(name for name in metrics if name != LOSS)
-    # The objective with its parameters and the gain; the rest is the engine's.
-    objective, native, function, gain = _split_objective(requested, engine_params, threads, backend)
-    if losses and objective is None:
+    has_loss = LOSS in metrics
+    if has_loss:  # it comes last
+        metrics = metrics[:-1]
+    # The gain, and the objective with its parameters: boostrank's, the engine's own, or a function.
+    # The rest is the engine's.
+    objective, native, function = None, None, None
+    gain: Any = "exponential"
+    if isinstance(requested, CompiledFunction):
+        raise ParameterError(
+            "this is a kernel, not an objective: pass the result of boostrank.define_objective"
+        )
+    if callable(requested) and not isinstance(requested, TrainingObjective):
+        if getattr(requested, "__module__", None) == Objective.__module__:
+            name = getattr(requested, "__name__", "Objective")
+            raise ParameterError(f"objective={name} makes an objective: call it, {name}()")
+        function, gain = requested, pop_param(engine_params, ("gain",), gain)  # of metrics
+    elif isinstance(requested, str) and (of_native := of_engine(requested)):
+        engine, native = of_native
+        if engine != backend.name:
+            raise ParameterError(
+                f"objective {requested!r} belongs to the {engine} backend, not to {backend.name}:"
+                f" set backend={engine!r}"
+            )
+        gain = pop_param(engine_params, GAIN_NAMES, gain)
+        engine_params |= backend.params.of_native(native, parse_gain(gain))
+    else:
+        objective, accepted = _make_objective(requested, engine_params, threads, backend)
+        gain = objective.gain
+        _check_names(engine_params, objective.name, accepted, backend)
+    # Refuse parameters of the engine's own objectives that another objective would ignore.
+    idle = [name for name in engine_params if name in backend.params.of_objectives]
+    if native is None and idle:
+        owner = "a custom objective" if objective is None else f"objective {objective.name!r}"
+        raise ParameterError(
+            f"{idle[0]!r} only affects {backend.name}'s own objectives: {owner} would ignore it"
+        )
+    if has_loss and objective is None:
         message = (
             "metric='loss' is for boostrank's objectives; pass feval= for the loss of another one"
         )
@@ -196,7 +226,7 @@ def split_params(params: ParamValues | None, rounds: int, backend: Backend) -> S
         patience=max(0, patience),  # 0 and -1: off
         min_delta=min_delta,
         metrics=metrics,
-        losses=losses,
+        has_loss=has_loss,
         threads=threads,
         gain=parse_gain(gain),
     )
@@ -223,48 +253,6 @@ def _translate_ranker_params(params: dict[str, Any]) -> None:
             )
 
 
-def _split_objective(
-    requested: Any, params: dict[str, Any], threads: int | None, backend: Backend
-) -> tuple[TrainingObjective | None, str | None, Any, Any]:
-    """Return boostrank's objective, or the name of the engine's own, or a function; then the gain.
-
-    Their parameters are removed from `params`, which get those of the engine's own objective.
-    """
-    native, function = None, None
-    gain: Any = "exponential"
-    objective: TrainingObjective | None = None
-    if isinstance(requested, CompiledFunction):
-        raise ParameterError(
-            "this is a kernel, not an objective: pass the result of boostrank.define_objective"
-        )
-    if callable(requested) and not isinstance(requested, TrainingObjective):
-        if getattr(requested, "__module__", None) == Objective.__module__:
-            name = getattr(requested, "__name__", "Objective")
-            raise ParameterError(f"objective={name} makes an objective: call it, {name}()")
-        function, gain = requested, pop_param(params, ("gain",), gain)  # of metrics
-    elif isinstance(requested, str) and (of_native := of_engine(requested)):
-        engine, native = of_native
-        if engine != backend.name:
-            raise ParameterError(
-                f"objective {requested!r} belongs to the {engine} backend, not to {backend.name}:"
-                f" set backend={engine!r}"
-            )
-        gain = pop_param(params, GAIN_NAMES, gain)
-        params |= backend.params.of_native(native, parse_gain(gain))
-    else:
-        objective, accepted = _make_objective(requested, params, threads, backend)
-        gain = objective.gain
-        _check_names(params, objective.name, accepted, backend)
-    # Refuse parameters of the engine's own objectives that another objective would ignore.
-    idle = [name for name in params if name in backend.params.of_objectives]
-    if native is None and idle:
-        owner = "a custom objective" if objective is None else f"objective {objective.name!r}"
-        raise ParameterError(
-            f"{idle[0]!r} only affects {backend.name}'s own objectives: {owner} would ignore it"
-        )
-    return objective, native, function, gain
-
-
 def _make_objective(
     requested: Any, params: dict[str, Any], threads: int | None, backend: Backend
 ) -> tuple[TrainingObjective, tuple[Param, ...]]:
@@ -283,24 +271,29 @@ def _make_objective(
             requested = copy.copy(requested)
             requested.threads = threads
         return requested, accepted
-    is_spec = isinstance(requested, ObjectiveSpec)
-    accepted = (*requested.params, *OPTIONS) if is_spec else accepted_params(str(requested))
+    name = requested.name if isinstance(requested, ObjectiveSpec) else str(requested)
+    if isinstance(requested, ObjectiveSpec):
+        accepted = (*requested.params, *OPTIONS)
+    else:
+        accepted = accepted_params(name)
     if "lambdarank_norm" in params and all(find_param(name, accepted) for name in _NORMS):
         params |= dict.fromkeys(_NORMS, params.pop("lambdarank_norm"))
     of_objective = {name: value for name, value in params.items() if find_param(name, accepted)}
-    for name in of_objective:
-        if find_param(name, accepted) is not SEED:  # it also affects the trees
-            del params[name]
+    for parameter in of_objective:
+        if find_param(parameter, accepted) is not SEED:  # it also affects the trees
+            del params[parameter]
     gain = pop_param(params, GAIN_NAMES, None)
     if gain is not None:
         of_objective["gain"] = gain
     # Some defaults of ours differ with this engine.
-    name = requested.name if is_spec else re.split(r"[(:]", str(requested), maxsplit=1)[0].strip()
-    ours = next((spec.name for spec in OBJECTIVES if name in (spec.name, *spec.aliases)), "")
+    ours = find_param(re.split("[(:]", name, maxsplit=1)[0].strip(), OBJECTIVES)
+    defaults = backend.params.of_ours.get(ours.name, {}) if ours else {}
     set_params = {find_param(name, accepted) for name in of_objective}
-    defaults = backend.params.of_ours.get(ours, {})
-    names = [name for name in defaults if find_param(name, accepted) not in set_params]
-    of_objective |= {name: defaults[name] for name in names}
+    of_objective |= {
+        parameter: value
+        for parameter, value in defaults.items()
+        if find_param(parameter, accepted) not in set_params
+    }
     if isinstance(requested, ObjectiveSpec):
         return Objective(requested, threads=threads, **of_objective), accepted
     return parse_objective(str(requested), threads=threads, **of_objective), accepted

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from boostrank.core.errors import DataError, InputError, MissingDependency, ParameterError
-from boostrank.core.params import Param
+from boostrank.core.params import Param, find_param
 from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset, as_dataset
@@ -256,12 +256,6 @@ def _finished(study: Any) -> list[Any]:
     return [t for t in finished if t.state.name != "FAIL" or "why" in t.user_attrs]
 
 
-def _leader_of(study: Any) -> Any:
-    """Return the best trial that is better than the start, or None if there is none."""
-    leaders = [trial for trial in _finished(study) if "per_query" in trial.user_attrs]
-    return max(leaders, key=lambda trial: (trial.value, -trial.number), default=None)
-
-
 class _Search:
     """A search that evaluates trials, with everything that stays constant."""
 
@@ -360,10 +354,7 @@ class _Search:
         """Run a trial, and return the name of its state and its value."""
         suggested = self._suggest(trial)
         trial.set_user_attr("params", suggested)
-        leader, against, best = _leader_of(study), self._start, self._started_at
-        if leader is not None:
-            against = np.array(leader.user_attrs["per_query"], np.float64)
-            best = leader.value
+        against, best = self._leading(study)
         try:
             per_query, rounds = self._evaluate(suggested, against)
         except Exception as error:  # incompatible values raise different exceptions in each engine
@@ -381,35 +372,42 @@ class _Search:
             trial.set_user_attr("per_query", _rounded(per_query))
         return "COMPLETE", value
 
+    def _leading(self, study: Any) -> tuple[Float64Array, float]:
+        """Return the metric of each query, and its mean, of the last trial that was better than all
+        before, or else of the start.
+        """
+        leaders = [trial for trial in _finished(study) if "per_query" in trial.user_attrs]
+        if not leaders:
+            return self._start, self._started_at
+        return np.array(leaders[-1].user_attrs["per_query"], np.float64), leaders[-1].value
+
     def _suggest(self, trial: Any) -> dict[str, Any]:
         values: dict[str, Any] = {}
-        objective = self.objective
-        if "objective" in self._space:
-            objective = values["objective"] = self._space["objective"].suggest(trial, "objective")
-        space = self._space_of(objective)
-        for name, dimension in space.items():
-            # Parameters of different objectives are different dimensions, even with the same name.
-            label = f"{objective}: {name}" if "objective" in values and name not in TREES else name
-            values[name] = dimension.suggest(trial, label)
-        return values
-
-    def _space_of(self, objective: Any) -> dict[str, Dimension]:
-        dimensions = {
-            name: dimension for name, dimension in self._space.items() if name != "objective"
-        }
+        objective, dimensions = self.objective, dict(self._space)
+        objectives = dimensions.pop("objective", None)
+        if objectives is not None:
+            objective = values["objective"] = objectives.suggest(trial, "objective")
+        # Search the objective's own parameters. A constant in place of its own schedule would
+        # change the objective.
+        spec: ObjectiveSpec | None = None
         searched: Sequence[Param] = ()
-        spec = objective if isinstance(objective, ObjectiveSpec) else None
-        if spec is not None:
-            searched = spec.params
+        if isinstance(objective, ObjectiveSpec):
+            spec, searched = objective, objective.params
         elif isinstance(objective, str) and ":" not in objective:
+            spec = find_param(objective, OBJECTIVES)
             searched = [param for param in accepted_params(objective) if param not in OPTIONS]
-            spec = next((spec for spec in OBJECTIVES if spec.name == objective), None)
         scheduled: Container[str] = () if spec is None else spec.default_schedules
-        # A constant in place of the objective's own schedule would change the objective.
         searched = [
             param for param in searched if param.schedulable and param.name not in scheduled
         ]
-        return full_space(searched, self.fixed, dimensions, self.plan.engine.grows_trees)
+        space = full_space(searched, self.fixed, dimensions, self.plan.engine.grows_trees)
+        for name, dimension in space.items():
+            # Parameters of different objectives are different dimensions, even with the same name.
+            label = name
+            if objectives is not None and name not in TREES:
+                label = f"{objective}: {name}"
+            values[name] = dimension.suggest(trial, label)
+        return values
 
     def _evaluate(
         self,
@@ -433,7 +431,7 @@ class _Search:
         for fold, metrics in enumerate(self._metrics):
             part = training
             if self._folds is not None:
-                part = self._folds.training(training, fold, measures=True)
+                part = self._folds.training(training, fold)
             if lucky:
                 data = part.train_set.shuffled(np.random.default_rng([self.seed, lucky]))
                 part = replace(part, train_set=data)
@@ -486,11 +484,12 @@ class _Search:
 
     def result(self, study: Any) -> TuningResult:
         trials = self.trials(study)
-        leader = _leader_of(study)
-        gain, best = None, None
-        if leader is not None:
-            best, values = _best(trials), np.array(leader.user_attrs["per_query"], np.float64)
-            gain = paired_difference(values, self._start, weights=self._weights, seed=self.seed)
+        best, gain = _best(trials), None
+        per_query, value = self._leading(study)
+        if value > self._started_at:
+            gain = paired_difference(per_query, self._start, weights=self._weights, seed=self.seed)
+        else:
+            best = None
         matters = float(stdtrit(_BASELINE_RUNS - 1, 0.975)) * math.sqrt(2.0) * self._sd
         fixed = {"objective": self.objective} | self.fixed
         if self.plan.train_set.gain is not None:  # the labels of the trials

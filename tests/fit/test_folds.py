@@ -13,7 +13,7 @@ from boostrank import RankingDataset, RankingModel, train
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.data.rows import Whole
 from boostrank.engines.engine_params import Limits
-from boostrank.fit.execute import execute, number_queries
+from boostrank.fit.execute import Folds, execute
 from boostrank.fit.resolve import resolve
 from boostrank.fit.start import cross_fit
 from boostrank.fit.start import ridge as start_rows
@@ -55,7 +55,8 @@ def parts_of(
     data: RankingDataset, folds: int, seed: int
 ) -> list[tuple[RankingDataset, RankingDataset]]:
     """(to train on, held out) of each fold."""
-    fold = number_queries(data, folds, seed) % folds
+    (training,) = resolve(TrainOptions(params={"objective": "regression"}), data).trainings
+    fold = Folds(training, folds, seed).fold
     return [
         (data.take(np.flatnonzero(fold != f)), data.take(np.flatnonzero(fold == f)))
         for f in range(folds)

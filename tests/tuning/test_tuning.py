@@ -133,7 +133,7 @@ def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> No
     parts = [folds.held_out(fold) for fold in range(4)]
     assert sorted(np.concatenate([part.queries.qid for part in parts])) == sorted(data.queries.qid)
     for fold, part in enumerate(parts):
-        outside = folds.training(training, fold, measures=False).train_set
+        outside = folds.training(training, fold).train_set
         assert not set(outside.queries.qid) & set(part.queries.qid)
         assert len(outside.queries) + len(part.queries) == len(data.queries)
 

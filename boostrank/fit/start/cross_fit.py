@@ -25,8 +25,10 @@ the regression ranks correctly would have almost no gradient (`experiments/peers
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -38,7 +40,7 @@ from boostrank.core.errors import DataWarning, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.rows import whole_of
+from boostrank.data.rows import joined_rows, spans, whole_of
 from boostrank.engines.engine_params import Limits
 from boostrank.engines.trees import LinearStart
 from boostrank.fit.start.ridge import (
@@ -47,10 +49,12 @@ from boostrank.fit.start.ridge import (
     REGRESSED,
     Part,
     Rows,
+    Sampled,
     Source,
     Sums,
     divide,
     each_of,
+    folds,
     parts_of,
     solved,
     spread,
@@ -168,7 +172,7 @@ def cross_fitted(
     """
     limits = limits or Limits.none(data.n_features)
     rows = _rows_of(data, weighted_gains(data.labels, gain, data.queries), threads, limits)
-    return _started(rows, _regressed(rows))
+    return _score_rows(_regress(rows), rows)
 
 
 class FoldStarts:
@@ -203,7 +207,7 @@ class FoldStarts:
         gains = weighted_gains(data.labels, gain, data.queries)
         rows = replace(whole, data=data, parts=parts, gains=gains)
         sums_without = sums.of_groups(np.arange(self._count) != fold)
-        return _started(rows, _solutions(rows, basis, sums_without))
+        return _score_rows(_solve(rows, basis, sums_without), rows)
 
     def _learn(
         self, data: RankingDataset, gain: Gain, threads: int, limits: Limits
@@ -225,18 +229,69 @@ class FoldStarts:
         return rows, basis, sums
 
 
-@_one_blas_thread()
-def learnt(data: Source, gains: Any, threads: int, limits: Limits) -> Regressions:
-    """Fit only the regressions, which are equal to those in `cross_fitted`.
+@dataclass
+class _Slices:
+    """Slices of a longer array, by the number of their first row."""
+
+    shape: tuple[int, ...]
+    slices: Mapping[int, Any]
+
+    def __getitem__(self, rows: slice) -> Any:
+        return self.slices[rows.start]
+
+
+def start_together(
+    collective: Any, data: RankingDataset, gain: Gain, threads: int, limits: Limits
+) -> CrossFitted:
+    """Fit the start on the rows of all workers, as `cross_fitted` does on one machine with the same
+    shards. The first worker collects a sample of tens of thousands of rows and fits the
+    coefficients.
 
     Args:
-        data: N rows, of which only the parts in `sampled` are read.
-        gains: float64[N], of which only the same slices are read.
-        threads, limits: as in `cross_fitted`.
+        collective: the workers, with the `parts` of `data` and the `order` of all parts.
+        data: this worker's rows.
     """
-    rows = _rows_of(data, gains, threads, limits)
-    regressions = _regressed(rows)
-    return _scaled(regressions, rows, regressions.scores(rows, rows.some)[0])
+    names, shards, order = data.feature_names, collective.parts, collective.order
+    sizes_and_weights = [(shard.queries.sizes, shard.queries.each_weight) for shard in shards]
+    layout = collective.share(sizes_and_weights)
+    sizes, weights = zip(*(layout[rank][number] for rank, number in order), strict=True)
+    queries = QueryIndex.from_sizes(np.concatenate(sizes), weights=np.concatenate(weights))
+    ends = np.cumsum([0, *(int(counts.sum()) for counts in sizes)])
+    firsts = np.cumsum([0, *(shard.n_documents for shard in shards)])
+    gains = weighted_gains(data.labels, gain, data.queries)
+    # Find the worker, shard and rows of each sampled part, and send them to the first worker.
+    parts = parts_of(Sampled(queries, names, None))
+    sampled = {*spread(parts, RANKED), *spread(parts, REGRESSED)}
+    sent = []
+    for part in sorted(sampled, key=lambda part: part.at.start):
+        for shard, a, b in spans(ends, part.at):
+            rank, number = order[shard]
+            if rank == collective.rank:
+                span = slice(firsts[number] + a, firsts[number] + b)
+                sent.append((part.at.start, shard, data.features[span], gains[span]))
+    received, regressions = collective.share(sent, reader=0), None
+    if collective.rank == 0:
+        shards_by_part = sorted(
+            (shard_rows for of_rank in received for shard_rows in of_rank), key=itemgetter(0, 1)
+        )
+        features, gains_of_part = {}, {}
+        for first, of_part in groupby(shards_by_part, key=itemgetter(0)):
+            _, _, rows, values = zip(*of_part, strict=True)
+            features[first], gains_of_part[first] = joined_rows(rows), joined_rows(values)
+        total = int(ends[-1])
+        source = Sampled(queries, names, _Slices((total, len(names)), features))
+        sampled_gains = _Slices((total,), gains_of_part)
+        with _one_blas_thread():
+            regressions = _regress(_rows_of(source, sampled_gains, threads, limits))
+    shared: Regressions = collective.share(regressions)[0]
+    # Score the rows of this worker with the models of their folds.
+    split = np.cumsum([counts.size for counts in sizes])[:-1]
+    fold_of_shards = zip(order, np.split(folds(len(queries)), split), strict=True)
+    of_rank = [fold for (rank, _), fold in fold_of_shards if rank == collective.rank]
+    parts = parts_of(data, np.concatenate(of_rank))
+    scores, counts = shared.scores(Rows(data, parts, shared.columns, threads), parts)
+    counts = collective.all_reduce(counts.astype(np.float64)).astype(np.int64)
+    return shared.cross_fitted(names, scores, counts)
 
 
 def scores_of(start: LinearStart, data: Source, threads: int = 1) -> Float64Array:
@@ -324,16 +379,28 @@ def _basis(rows: Rows) -> _Basis:
     return Curves.from_pairs(pairs), documents
 
 
-def _regressed(rows: Rows) -> Regressions:
+def _regress(rows: Rows) -> Regressions:
     basis = _basis(rows)
-    return _solutions(rows, basis, sums_of(rows, basis[0]))
+    return _solve(rows, basis, sums_of(rows, basis[0]))
 
 
-def _solutions(rows: Rows, basis: _Basis, sums: Sums) -> Regressions:
-    """Solve all regressions, without scaling, from the sums over each of `FOLDS` folds."""
+def _solve(rows: Rows, basis: _Basis, sums: Sums) -> Regressions:
+    """Solve all regressions from the sums over each of `FOLDS` folds, and determine the scale of
+    their scores.
+    """
     weights, ridge = solved(sums, rows.threads)
     *others, whole = _curves(*basis, weights, sums, rows.direction)
-    return Regressions(rows.columns, whole, tuple(others), ridge)
+    regressions = Regressions(rows.columns, whole, tuple(others), ridge)
+    # Scale the scores by those of a sample.
+    scores, _ = regressions.scores(rows, rows.some)
+    indices = [part.queries for part in rows.some]
+    gains = [above_least(rows.gains[part.at], part.queries) for part in rows.some]
+    sizes = np.concatenate([np.zeros(0, np.int64), *(index.sizes for index in indices)])
+    weights = np.concatenate([np.zeros(0), *(index.each_weight for index in indices)])
+    queries = QueryIndex.from_sizes(sizes, weights=weights)
+    scale = SHARE * _softmax_scale(scores, np.concatenate([np.zeros(0), *gains]), queries)
+    deviation = float(scores.std()) if scores.size else 0.0
+    return replace(regressions, scale=scale, moved=MOVED * scale * deviation)
 
 
 def _curves(
@@ -366,24 +433,10 @@ def _curves(
     return [Curves.from_pairs(pairs) for pairs in combined]
 
 
-def _started(rows: Rows, regressions: Regressions) -> CrossFitted:
-    """Scale the regressions, and return the start with its initial scores."""
+def _score_rows(regressions: Regressions, rows: Rows) -> CrossFitted:
+    """Return the start with the initial scores of all rows."""
     scores, counts = regressions.scores(rows, rows.parts)
-    sample = np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)])
-    regressions = _scaled(regressions, rows, sample)
     return regressions.cross_fitted(tuple(rows.data.feature_names), scores, counts)
-
-
-def _scaled(regressions: Regressions, rows: Rows, scores: Float64Array) -> Regressions:
-    """Determine the scale of the scores from the scores for `rows.some`."""
-    indices = [part.queries for part in rows.some]
-    gains = [above_least(rows.gains[part.at], part.queries) for part in rows.some]
-    sizes = np.concatenate([np.zeros(0, np.int64), *(index.sizes for index in indices)])
-    weights = np.concatenate([np.zeros(0), *(index.each_weight for index in indices)])
-    queries = QueryIndex.from_sizes(sizes, weights=weights)
-    scale = SHARE * _softmax_scale(scores, np.concatenate([np.zeros(0), *gains]), queries)
-    deviation = float(scores.std()) if scores.size else 0.0
-    return replace(regressions, scale=scale, moved=MOVED * scale * deviation)
 
 
 def _softmax_scale(scores: Float64Array, gains: Float64Array, queries: QueryIndex) -> float:

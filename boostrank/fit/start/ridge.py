@@ -28,8 +28,8 @@ _NUMBERS_AT_A_TIME = 2_000_000
 
 
 class Sampled(NamedTuple):
-    """The rows of several data sets, for which `features` and other arrays only return the parts in
-    `sampled`.
+    """The rows of several data sets, for which `features` and other arrays only return sampled
+    parts.
     """
 
     queries: QueryIndex
@@ -83,14 +83,6 @@ def parts_of(data: Source, fold: Int64Array | None = None) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def sampled(parts: Sequence[Part]) -> Sequence[Part]:
-    """Return the parts that `learnt` reads, in order."""
-    starts = {
-        part.at.start for documents in (RANKED, REGRESSED) for part in spread(parts, documents)
-    }
-    return tuple(part for part in parts if part.at.start in starts)
-
-
 def spread(parts: Sequence[Part], documents: int) -> Sequence[Part]:
     """Return evenly spaced parts with about `documents` documents in total."""
     spacing = -(-(parts[-1].at.stop if parts else 0) // documents)
@@ -132,15 +124,8 @@ class Rows:
 
     def together(self, parts: Sequence[Part]) -> Float32Array:
         """Return the rows of several parts, float32[n, c]."""
-        rows = np.empty(
-            (sum(part.queries.n_documents for part in parts), self.columns.size), np.float32
-        )
-        first_row = 0
-        for part in parts:
-            end = first_row + part.queries.n_documents
-            rows[first_row:end] = self.dense(part)
-            first_row = end
-        return rows
+        empty = np.empty((0, self.columns.size), np.float32)
+        return np.concatenate([empty, *map(self.dense, parts)])
 
     def join_scores(
         self, parts: Sequence[Part], curves: Curves, levels: Float64Array
