@@ -3,11 +3,10 @@
 One pass over the files writes their float32 values, dense or sparse. Labels and queries stay in
 memory. Later steps (bins, hashes, predictions) read pieces of rows at the speed of the page cache.
 
-A cache entry is one file: a header (JSON with key and note) and a checksum. It refers to one large
-file of another library, whose length and checksum are in the header and are verified first. Both
-files are written under new names and synced before the entry is renamed into place, so a killed run
-leaves the old or the new entry. If two runs write the same entry, the last one wins, and both are
-correct. An entry is ignored if it has another key or user, or is truncated or damaged.
+A cache entry is a file of another library, followed by a checksum of its content and its key. It
+is written under a new name and synced before it is renamed into place, so a killed run leaves the
+old or the new entry. If two runs write the same entry, the last one wins, and both are correct. An
+entry is ignored if it has another key or user, or is truncated or damaged.
 """
 
 from __future__ import annotations
@@ -27,11 +26,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-import msgspec
 import numpy as np
 
 from boostrank.core.errors import BoostrankError, TrainingError, warn_user
-from boostrank.core.files import path_of, remove_leftovers, write_atomically
+from boostrank.core.files import path_of
 from boostrank.core.machine import return_memory
 from boostrank.core.types import Array
 from boostrank.data.categories import to_record
@@ -40,12 +38,13 @@ from boostrank.data.rows import InParts
 from boostrank.files.assemble import read_files
 from boostrank.files.blocks import Block, dense_matrix, sparse_matrix
 from boostrank.files.source import AnySource, expand, format_of, reading_of
-from boostrank.records import BigFile, CacheHeader, as_record, from_json, jsonable
+from boostrank.records import jsonable
 
 FOLDER = ".boostrank-cache"
 
 _DIGEST = 32
-# Unreferenced large files younger than this may still be in use by another run.
+_PIECE = 1 << 20  # bytes hashed at a time
+# Another run may still write an unfinished file younger than this.
 _ORPHAN_AFTER = 3600.0
 # Chunks are small because the buffers of the reader count towards the memory limit.
 CHUNK_BYTES = 4 << 20
@@ -169,19 +168,6 @@ class StoredFeatures(InParts):
 # The cache ----------------------------------------------------------------------------------------
 
 
-class Entry(NamedTuple):
-    """The contents of an entry: plain data, and the opened and verified large file."""
-
-    note: dict[str, Any]
-    big: BinaryIO
-
-    def big_path(self) -> str:
-        """Return a path to the verified file, which remains valid if the file is replaced in the
-        meantime."""
-        same = f"/proc/self/fd/{self.big.fileno()}"
-        return same if os.path.exists(same) else str(self.big.name)
-
-
 @dataclass
 class Cache:
     """Cache entries in one folder, which is created when the first entry is written.
@@ -193,51 +179,37 @@ class Cache:
     folder: Path
     refused: str | None = None
 
-    def load(self, name: str, key: Mapping[str, Any]) -> Entry | None:
-        """Return the entry with this name if its key matches exactly and the entry is intact."""
-        header = _read_header(self.folder / name)
-        if header is None or header.big is None or header.key != jsonable(key):
-            return None
+    def load(self, name: str, key: Mapping[str, Any]) -> BinaryIO | None:
+        """Return the open file of the entry with this name if it is intact and its key matches
+        exactly."""
         try:
-            file = _open(self.folder / Path(header.big.name).name)
+            file = _open(self.folder / name)
         except (OSError, ValueError):
             return None
-        size = os.fstat(file.fileno()).st_size
-        if size != header.big.size or _checksum(file) != header.big.checksum:
-            file.close()
-            return None
-        return Entry(header.note, file)
+        checksum = _checksum(file, key, os.fstat(file.fileno()).st_size - _DIGEST)
+        if file.read() == checksum:
+            return file
+        file.close()
+        return None
 
-    def save(
-        self,
-        name: str,
-        key: Mapping[str, Any],
-        note: Mapping[str, Any],
-        write_big: Callable[[str], bool],
-    ) -> bool:
+    def save(self, name: str, key: Mapping[str, Any], write: Callable[[str], bool]) -> bool:
         """Write or replace an entry. Return False on failure, and store the reason in `refused`.
 
-        The contents must depend only on the key. `write_big` writes the large file and returns True
+        The content must depend only on the key. `write` writes the file at a path, and returns True
         if it is complete.
         """
-        entry, path = self.folder / name, self.folder / f"{name}.{secrets.token_hex(6)}.big"
+        path = self.folder / f"{name}.{secrets.token_hex(6)}.tmp"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            remove_leftovers(entry)
-            # Write, sync and checksum the large file.
             path.touch(exist_ok=False)  # raises the system's reason, which engines do not report
             path.unlink()
-            if not write_big(str(path)):
+            if not write(str(path)):
                 raise OSError(0, "the file is incomplete: the disk may be full")
-            with open(path, "rb") as file:
+            with open(path, "r+b") as file:
+                file.write(_checksum(file, key, os.fstat(file.fileno()).st_size))
+                file.flush()
                 os.fsync(file.fileno())
-                size = os.fstat(file.fileno()).st_size
-                big = BigFile(name=path.name, size=size, checksum=_checksum(file))
-            # Write the entry.
-            previous = _read_header(entry)
-            header = CacheHeader(key=jsonable(key), note=dict(note), big=big)
-            body = json.dumps(msgspec.to_builtins(header)).encode()
-            write_atomically(entry, body + _digest(body))
+            os.replace(path, self.folder / name)
         except BaseException as error:
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -248,12 +220,10 @@ class Cache:
                 self.refused = getattr(cause, "strerror", None) or str(error)
                 warn_user(f"no cache in {self.folder}: {self.refused}")
             return False
-        # Remove unreferenced files.
-        replaced = previous.big.name if previous and previous.big else ""
-        for path in self.folder.glob(f"{name}.*.big"):
+        # Remove the files of killed runs.
+        for path in self.folder.glob(f"{name}.*.tmp"):
             with contextlib.suppress(OSError):
-                is_old = time.time() - path.stat().st_mtime > _ORPHAN_AFTER
-                if path.name != big.name and (path.name == replaced or is_old):
+                if time.time() - path.stat().st_mtime > _ORPHAN_AFTER:
                     path.unlink()
         return True
 
@@ -264,27 +234,20 @@ def entry_name(what: str, *parts: Any) -> str:
     return f"{hashlib.blake2b(text.encode(), digest_size=10).hexdigest()}.{what}"
 
 
-def _read_header(path: Path) -> CacheHeader | None:
-    """Return the header of an entry, or None if there is no entry or a damaged one."""
-    try:
-        with _open(path) as file:
-            data = file.read()
-        if _digest(data[:-_DIGEST]) != data[-_DIGEST:]:
-            return None
-        return as_record(CacheHeader, from_json(data[:-_DIGEST]))
-    except (OSError, ValueError):
-        return None
+def open_path(file: BinaryIO) -> str:
+    """Return a path to an open file, which remains valid if the file is replaced in the
+    meantime."""
+    same = f"/proc/self/fd/{file.fileno()}"
+    return same if os.path.exists(same) else str(file.name)
 
 
-def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=_DIGEST).digest()
-
-
-def _checksum(file: Any) -> str:
-    """Return a hash of the file, which detects accidental damage."""
-    digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
-    file.seek(0)
-    return digest.hexdigest()
+def _checksum(file: BinaryIO, key: Mapping[str, Any], size: int) -> bytes:
+    """Return a hash of a key and of the first bytes of a file, which detects accidental damage."""
+    text = json.dumps(jsonable(key), sort_keys=True)
+    digest = hashlib.blake2b(text.encode(), digest_size=_DIGEST)
+    for start in range(0, size, _PIECE):
+        digest.update(file.read(min(_PIECE, size - start)))
+    return digest.digest()
 
 
 def _open(path: Path) -> BinaryIO:

@@ -24,7 +24,7 @@ from boostrank.data.arrays import Features
 from boostrank.data.rows import Rows, dense_batches, dense_rows
 from boostrank.engines.base import Peers
 from boostrank.files.blocks import zeroed
-from boostrank.files.store import Entry, Origin, entry_name
+from boostrank.files.store import Origin, entry_name, open_path
 
 _FLOAT32, _INT32 = 0, 2  # C_API_DTYPE_*
 ZERO = float(np.float32(1e-35))
@@ -145,10 +145,9 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
                 watch(start + piece.shape[0], rows)
         return_memory()  # lists of pushed values: a tenth of the bins or more
         if key is not None:  # before labels and weights, which the cache of the rows stores
-            cache_key = entry_name("id", key)
             name = self._name(data.origin, key)
-            if data.origin.cache.save(name, key, {"id": cache_key}, self.save_bins):
-                self.cache_key = cache_key
+            if data.origin.cache.save(name, key, self.save_bins):
+                self.cache_key = entry_name("id", key)
 
     def _create_bins(self, data: Features) -> None:
         """Create empty bins from a sample of all workers' rows."""
@@ -200,12 +199,12 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         )
 
     def _load(self, origin: Origin, key: dict[str, Any], reference: Any) -> bool:
-        entry: Entry | None = origin.cache.load(self._name(origin, key), key)
-        if entry is None or "id" not in entry.note:
+        entry = origin.cache.load(self._name(origin, key), key)
+        if entry is None:
             return False
-        with entry.big:
-            self.load_bins(entry.big_path(), reference)
-        self.cache_key = entry.note["id"]
+        with entry:
+            self.load_bins(open_path(entry), reference)
+        self.cache_key = entry_name("id", key)
         return True
 
     def _lazy_init(self, **arguments: Any) -> StreamedDataset:
