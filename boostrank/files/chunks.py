@@ -42,11 +42,13 @@ CELL = re.compile(rb"(^|[ \t])(qid|\d+):")
 _CONTROL = {code: ascii(chr(code))[1:-1] for code in (*range(32), 127)}
 _LONGEST = 40
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-NUL_BYTE = "the line contains a NUL byte: the file is damaged, or is not text"
+NUL_BYTE = (
+    "the line contains a NUL byte: the file is damaged, or is not text (UTF-16: convert it,"
+    " `iconv -f UTF-16LE -t UTF-8`)"
+)
 LONE_RETURN = (
     "the line contains a carriage return without a line feed: convert the file (tr '\\r' '\\n')"
 )
-_UTF16 = "the file seems to be UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"
 LONGEST_MAGIC = 6
 _AT_A_TIME = 1 << 18
 _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MiB; a damaged or hostile file may request 4 GiB
@@ -135,6 +137,7 @@ class TextFile(File):
         super().__init__(name, path, descriptor)
         self._raw, self._max_bytes, self._raw_bytes = read, max_bytes, 0
         self._ended, self.buffers = False, list[bytearray]()
+        self._packed = b""  # compressed bytes to unpack
         # A pipe may return a byte at a time.
         first = b""
         while len(first) < LONGEST_MAGIC and (more := self._read_raw(HEAD)):
@@ -150,10 +153,8 @@ class TextFile(File):
         head = first + space[: self._fill(memoryview(space))]
         if self.is_packed and packing(head):
             raise FileFormatError("the file is compressed twice; decompress it once", file=name)
-        pairs = min(len(head), 64) // 2
-        if pairs >= 2 and b"\0" * pairs in (head[0 : 2 * pairs : 2], head[1 : 2 * pairs : 2]):
-            raise FileFormatError(_UTF16, file=self.name)
-        self.head, self.done = head.removeprefix(BYTE_ORDER_MARK), self._raw_bytes
+        self.head = head.removeprefix(BYTE_ORDER_MARK)
+        self.done = self._raw_bytes - len(self._packed)
 
     def _read_raw(self, size: int) -> bytes:
         try:
@@ -171,12 +172,12 @@ class TextFile(File):
         while True:
             if self._member is None:  # between members; tapes and some tools pad with zeros
                 while not (packed := self._packed.lstrip(b"\0")):
-                    self._packed = self._read_raw(_AT_A_TIME)
+                    self._packed = self._read_raw(HEAD)
                     if not self._packed:
                         return b""
                 self._packed, self._member = packed, self._make()
             if not self._packed and getattr(self._member, "needs_input", True):
-                self._packed = self._read_raw(_AT_A_TIME)
+                self._packed = self._read_raw(HEAD)
                 if not self._packed:
                     raise FileFormatError(
                         f"the {self._format} data is truncated, and was not used", file=self.name
@@ -226,7 +227,7 @@ class TextFile(File):
             buffer[: len(carry)] = carry
             with memoryview(buffer) as view:
                 end = len(carry) + self._fill(view[len(carry) : want])
-            self.done = self._raw_bytes
+            self.done = self._raw_bytes - len(self._packed)
             # Cut it after the last whole line.
             stop = min(end, want)
             cut = buffer.rfind(b"\n", 0, stop) + 1
@@ -243,7 +244,7 @@ class TextFile(File):
 
 def open_text(source: OneSource, max_bytes: int | None) -> TextFile:
     """Open ranking data in a file, standard input ("-") or a binary file object."""
-    file = _open_any(source, max_bytes)
+    file = open_any(source, max_bytes)
     kind = foreign_kind(file.head)
     if kind is not None:
         file.close()
@@ -251,7 +252,7 @@ def open_text(source: OneSource, max_bytes: int | None) -> TextFile:
     return file
 
 
-def _open_any(source: OneSource, max_bytes: int | None) -> TextFile:
+def open_any(source: OneSource, max_bytes: int | None) -> TextFile:
     """Open any text in the same way as `open_text`."""
     if not isinstance(source, (str, os.PathLike)):
         name = str(getattr(source, "name", "<stream>"))
@@ -281,7 +282,7 @@ def lines_of(path: str) -> Iterator[tuple[int, bytes]]:
     """Yield the number (from 1) and the content of each line in a text, plain or compressed,
     without line ends."""
     number = 0
-    with contextlib.closing(_open_any(path, None)) as file:
+    with contextlib.closing(open_any(path, None)) as file:
         for load in file.loads(4 << 20):
             try:
                 text = load()

@@ -12,7 +12,6 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from typing import Any, BinaryIO
@@ -486,26 +485,19 @@ def format_by_magic(head: bytes) -> Format | None:
 def _by_content(source: Any) -> Format:
     """Return the format of a regular file from its content. The default is libsvm, also for
     pipes."""
-    libsvm, by_magic = FORMATS.get("libsvm"), None
+    libsvm = FORMATS.get("libsvm")
     if not os.path.isfile(path_of(source) or ""):
         return libsvm
-    with suppress(OSError), open(source, "rb") as file:
-        by_magic = format_by_magic(file.read(8))
     head = libsvm.source.head_of(source)  # type: ignore[attr-defined]
-    return by_magic or next((spec for spec in FORMATS if spec.looks_so(head)), libsvm)
+    by_text = next((spec for spec in FORMATS if spec.looks_so(head)), libsvm)
+    return format_by_magic(head) or by_text
 
 
 def open_files(source: AnySource, format: str = "auto", **options: Any) -> tuple[Format, Source]:
     """Open files and return their format and source."""
-    spec = format_of(source, format)
-    return spec, spec.source(expand(source), reading_of(spec, **options))
-
-
-def reading_of(spec: Format, **options: Any) -> Reading:
-    """Return reading options. An unknown name is an error."""
-    names = [field.name for field in fields(Reading)]
+    spec, names = format_of(source, format), [field.name for field in fields(Reading)]
     for name in options:
         if name not in names:
             hint = did_you_mean(name, names, list_all=False)
             raise ParameterError(f"{spec.name} files do not support {name}.{hint}")
-    return Reading(**options)
+    return spec, spec.source(expand(source), Reading(**options))

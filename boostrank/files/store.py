@@ -32,12 +32,11 @@ from boostrank.core.errors import BoostrankError, TrainingError, warn_user
 from boostrank.core.files import path_of
 from boostrank.core.machine import return_memory
 from boostrank.core.types import Array
-from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import InParts
 from boostrank.files.assemble import read_files
 from boostrank.files.blocks import Block, dense_matrix, sparse_matrix
-from boostrank.files.source import AnySource, expand, format_of, reading_of
+from boostrank.files.source import AnySource, expand
 from boostrank.records import jsonable
 
 FOLDER = ".boostrank-cache"
@@ -63,7 +62,7 @@ class RowStore:
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self.folder = os.fspath(folder or tempfile.gettempdir())
         self._file = tempfile.TemporaryFile(  # noqa: SIM115
-            dir=self.folder, prefix=".boostrank-rows-", buffering=0
+            dir=self.folder, prefix=".boostrank-rows-"
         )
         self._lock = threading.Lock()
         # Position in the file, and type of a row, of the arrays of each block.
@@ -77,11 +76,8 @@ class RowStore:
         try:
             for array in arrays:
                 stored.append((self._size, np.dtype((array.dtype, array.shape[1:]))))
-                data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-                while data:
-                    count = self._file.write(data) or 0
-                    self._size += count
-                    data = data[count:]
+                self._size += self._file.write(np.ascontiguousarray(array).data)
+            self._file.flush()
         except OSError as error:
             raise TrainingError(
                 f"{self.folder}: there is not enough space for the rows ({error.strerror},"
@@ -266,27 +262,23 @@ def _open(path: Path) -> BinaryIO:
 
 
 class Origin(NamedTuple):
-    """The cache, key and file names of rows on disk."""
+    """The cache, the hash and the file names of rows on disk."""
 
     cache: Cache
-    key: Mapping[str, Any]
+    fingerprint: str
     names: tuple[str, ...]
 
 
 def stream_files(
     source: AnySource,
     *,
-    format: str = "auto",
     cache: str | os.PathLike[str] | bool = True,
     external_memory: bool = False,
     chunk_bytes: int = CHUNK_BYTES,
-    threads: int | None = None,
-    progress: Any = None,
     **options: Any,
 ) -> RankingDataset:
-    """Read files and keep their features on disk; see `boostrank.stream`."""
-    files, spec = expand(source), format_of(source, format)
-    reading = reading_of(spec, **options)
+    """Read files and keep their features on disk; see `boostrank.stream` and `read_files`."""
+    files = expand(source)
     paths = [path for path in map(path_of, files) if path is not None and os.path.isfile(path)]
     folder = None
     if cache is not False and len(paths) == len(files):
@@ -297,28 +289,10 @@ def stream_files(
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             store = RowStore(folder)
-    data = read_files(
-        files,
-        format=spec.name,
-        store=store or RowStore(),
-        chunk_bytes=chunk_bytes,
-        threads=threads,
-        progress=progress,
-        **options,
-    )
+    data = read_files(files, store=store or RowStore(), chunk_bytes=chunk_bytes, **options)
     return_memory()  # buffers of the reader threads
     data.features.external = external_memory
-    # The key has a hash of the rows: neither times of files nor versions of the reader matter.
+    # Neither times of files nor options and versions of the reader matter to bins, but the rows.
     if folder is not None:
-        changed = reading.changed | {"format": spec.name, "keep_names": None}
-        if spec.is_table:
-            trained = reading.trained_categories
-            categories = None if trained is None else to_record(trained)
-            changed |= {"labelled": reading.labelled, "columns": reading.roles, "known": categories}
-        space, like = reading.space, None  # what later files depend on in the training data
-        if space is not None:
-            names = entry_name("names", space.feature_names)
-            like = [space.index_base, space.n_features, names]
-        key = {"rows": data.fingerprint, "options": changed, "like": like}
-        data.features.origin = Origin(Cache(folder), key, tuple(paths))
+        data.features.origin = Origin(Cache(folder), data.fingerprint, tuple(paths))
     return data

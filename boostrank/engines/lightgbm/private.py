@@ -189,14 +189,12 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         return {
             "engine": f"lightgbm {lightgbm.__version__}",
             "params": binning,
-            "data": dict(data.origin.key),
+            "rows": data.origin.fingerprint,
             "reference": reference_key,
         }
 
     def _name(self, origin: Origin, key: dict[str, Any]) -> str:
-        return entry_name(
-            "bins", *origin.names, key["data"]["options"], key["data"]["like"], key["params"]
-        )
+        return entry_name("bins", *origin.names, key["params"], key["reference"] is None)
 
     def _load(self, origin: Origin, key: dict[str, Any], reference: Any) -> bool:
         entry = origin.cache.load(self._name(origin, key), key)

@@ -28,11 +28,11 @@ from boostrank.files.chunks import (
     CELL,
     LONE_RETURN,
     NUL_BYTE,
-    NUMBER,
     STAND_INS,
     STANDS_FOR_MISSING,
     Text,
     TextFile,
+    open_any,
     open_text,
     quote_token,
     separator_in,
@@ -48,8 +48,6 @@ _INF, _REPEATED = ("stop", "keep", "missing"), ("stop", "first", "last")
 _NUMBER = re.compile(rb"[^ \t\r\n#]+")
 _HEAD = re.compile(rb"(?:[ \t]*(?:#[^\n]*|\r?)\n)*")
 _BASE = re.compile(rb"(?im)^[ \t]*#[ \t]*column indices are (zero|one)-based")  # scikit-learn
-_WEIGHTED = re.compile(rb"[-+.\d]+:[-+.\d]+\s+qid:")
-
 _NAMED = re.compile(rb"[^\W\d][^\s:]*:[-+.\d]\S*")
 _TO_TABLE = (
     'import sys, pandas; rows = [line.split("#")[0].split() for line in open(sys.argv[1])];'
@@ -57,25 +55,22 @@ _TO_TABLE = (
     " row in rows if row]).fillna(0).to_csv(sys.argv[2], index=False)"
 )
 
-# Codes that the parser does not distinguish.
-_UNEXPECTED_LABEL, _SECOND_QID, _NUMERIC_QID = range(parse.INCOMPLETE + 1, parse.INCOMPLETE + 4)
+_UNEXPECTED_LABEL = parse.INCOMPLETE + 1  # the parser does not distinguish it
 _MESSAGES = {
     parse.LABEL: "label {token} is not a number; each row has one label, finite in float64 and"
-    " with a decimal point",
+    " with a decimal point; for predict, `sed -E 's/^[^ #]+ //' FILE > FILE.new` leaves labels out",
     _UNEXPECTED_LABEL: "the row has the label {token}, but the first rows have none",
     parse.NO_QID: "the row has no qid; write qid:ID after the label"
     " (or, for all rows, sizes to FILE.query)",
     parse.UNEXPECTED_QID: "the row has {token}, but the first rows have no qid;"
     " all rows or none must have one",
-    parse.QID: "qid {value} is empty, contains control characters or '#', or is not UTF-8;"
-    " put a blank before a comment",
-    _NUMERIC_QID: "qid {value} is not an integer; if its decimals are zeros,"
-    " `sed -E 's/(qid:[0-9]+)\\.0* /\\1 /' FILE > FILE.new` writes integers",
-    parse.FEATURE: "{token} is not of the form number:value,"
-    " with a feature number that is whole and not negative",
-    _SECOND_QID: "{token} is the second qid of the row, or does not follow the label",
-    parse.ZERO_ID: "feature 0 occurs in a 1-based file; use --zero-based true if the file is"
-    " 0-based",
+    parse.QID: "qid {value} is not an integer or UTF-8 text, not empty and without '#' and control"
+    " characters; put a blank before a comment; if an integer has decimals,"
+    " `sed -E 's/(qid:[0-9]+)\\.0* /\\1 /' FILE > FILE.new` leaves them out",
+    parse.FEATURE: "{token} is not of the form number:value, with a feature number that is whole"
+    " and not negative; the label and qid:ID stand once, at the beginning",
+    parse.ZERO_ID: "feature 0 occurs, but the file or the training data count from 1 (the default"
+    " of arrays); use --zero-based true if they count from 0",
     parse.LARGE_ID: "feature number {number} is above {most:,}; raise --max-feature if it is"
     " correct",
     parse.DUPLICATE: "feature {feature} occurs twice in the row;"
@@ -194,7 +189,7 @@ class LibsvmSource(Source):
         """Return the first bytes of a text, decompressed, or b"" if it cannot be read, which the
         reader reports."""
         try:
-            with closing(open_text(path, None)) as file:
+            with closing(open_any(path, None)) as file:
                 return file.head
         except BoostrankError:
             return b""
@@ -343,10 +338,6 @@ class LibsvmSource(Source):
         number, _, value = token.partition(b":")
         if self.unlabelled and at == 0 and code in (parse.NO_QID, parse.FEATURE):
             code = _UNEXPECTED_LABEL
-        elif code == parse.FEATURE and number == b"qid":
-            code = _SECOND_QID
-        elif code == parse.QID and NUMBER.match(value):
-            code = _NUMERIC_QID
         message = _MESSAGES[code].format(
             token=quote_token(token),
             number=quote_token(number),
@@ -356,9 +347,7 @@ class LibsvmSource(Source):
         )
         # Some codes have more to say, or another place in the line.
         if code == parse.LABEL and CELL.match(token):
-            message = self._without_label(line.lstrip())
-        elif code == parse.LABEL and token.lower() in (*STAND_INS, b"nan"):
-            message += "; for predict, `sed -E 's/^[^ #]+ //' FILE > FILE.new` leaves labels out"
+            message = self._without_label(quote_token(token))
         stand_in = ""
         if code == parse.VALUE and value.lower() in STAND_INS:
             stand_in = value.decode()
@@ -372,40 +361,29 @@ class LibsvmSource(Source):
             ]
             at = places[code == parse.DUPLICATE]
         if code == parse.LARGE_ID and self.reading.rows_alone:
-            last = int(self.options[parse.LIMIT])
+            last = self.options[parse.LIMIT]
             message = (
-                f"feature {feature} occurs, but the model has the features {self.base} to {last}: "
-            )
-            if feature == last + 1 and self.base == 0:
-                message += (
-                    "does the file count from 1? It must count from 0, like the model's files"
-                )
-            else:
-                message += "do the data match its training data?"
-        if code == parse.ZERO_ID and self.reading.space is not None:
-            message = (
-                "feature 0: the file counts from 0, but the training data from 1 (the default"
-                " of arrays); use --zero-based true if the training data was an array"
+                f"feature {feature} occurs, but the model has the features {self.base} to {last}:"
+                f" the data must match its training data, and count from {self.base}, too"
             )
         return Fault(bad[parse.BAD_LINE], message, at + 1, stand_in)
 
-    def _without_label(self, line: bytes) -> str:
-        """Return the message about a row that begins with `number:`, with a command as its
+    def _without_label(self, token: str) -> str:
+        """Return the message about a row that begins with `number:`, with commands as its
         remedy."""
-        file = self._open[-1]
-        path = "FILE" if file.is_packed else file.path or "FILE"
-        source, new, token = shlex.quote(path), shlex.quote(f"{path}.new"), line.split()[0]
-        if self.weighted or _WEIGHTED.match(line):
+        if self.weighted:
             return (
-                f"{quote_token(token)} is label:weight, as in XGBoost, but FILE.weight holds"
-                rf" weights; run `sed -E 's/^([^:# ]+):[^ ]+/\1/' {source} > {new};"
-                rf" sed -En 's/^[^:# ]+:([^ ]+).*/\1/p' {source} > {new}.weight`"
+                f"{token} is label:weight, as in XGBoost, but FILE.weight holds weights; run"
+                r" `sed -E 's/^([^:# ]+):[^ ]+/\1/' FILE > FILE.new;"
+                r" sed -En 's/^[^:# ]+:([^ ]+).*/\1/p' FILE > FILE.new.weight`"
             )
-        reason = f"the row starts with {quote_token(token)}: its label is missing"
+        reason = f"the row starts with {token}: its label is missing"
         if self.some_lack_labels or not self.lacks_labels:
             return f"{reason}, but other rows have one (in scikit-learn, pass multilabel=False)"
-        command = f"sed 's/^[^#]/0 &/' {source} > {new}"
-        return f"{reason}, which only predict, verify and export allow; `{command}` writes 0"
+        return (
+            f"{reason}, which only predict, verify and export allow;"
+            " `sed 's/^[^#]/0 &/' FILE > FILE.new` writes 0"
+        )
 
     def _keep_cells(self, block: Block, scratch: Scratch) -> None:
         """Store the values in the block, in dense or sparse form, whichever is smaller."""
