@@ -198,10 +198,8 @@ def from_files(
     if files.clicks:
         options = _use_clicks(files, options, reading)
     options = _choose_quality(files, options, observer.say)
-    if options.folds and (
-        files.cache not in (None, NO_CACHE) or files.route not in ("auto", "memory")
-    ):
-        raise ParameterError("--folds needs rows in memory; leave out --route and --cache")
+    if not files.cluster:
+        files = replace(files, route=wanted_route(options, files.route, files.cache))
     if files.target:
         columns = WithinQuery.of_options(options)
         within = "" if columns is None else ", ".join(columns.kinds)
@@ -369,12 +367,11 @@ def _train_here(
         _check_target(files, say, params=params)
     # Choose the best route, and the function that reads files by it.
     keywords = replace(reading, keep_names=False).keywords
-    route = "memory" if options.folds else wanted_route(options.backend, files.route, files.cache)
     route, line = choose_route(
         (list(files.train), *files.valid),
         options,
         keywords,
-        route=route,
+        route=files.route,
         limit=files.memory_limit,
         init_model=init_model,
         params=settings.params,

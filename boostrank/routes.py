@@ -369,18 +369,20 @@ def _refusal(
     return f"{message}: try {part}; the program alone takes about {size_words(_PROGRAM)}"
 
 
-def wanted_route(backend: str, route: str, cache: str | None) -> str:
+def wanted_route(training: TrainOptions, route: str, cache: str | None) -> str:
     """Return the route that the options `route` and `cache` ask for, or "auto".
 
     Raises:
-        InputError: the engine does not have the route, or the route does not use a cache.
+        InputError: the training does not have the route, or the route does not use a cache.
     """
-    routes = ENGINES[backend].routes if backend in ENGINES else ("memory",)
+    engine = ENGINES.get(training.backend)
+    routes = ("memory",) if engine is None or training.folds else engine.routes
     keeps_bins = cache not in (None, NO_CACHE)
     if routes == ("memory",):
         if keeps_bins or route not in ("auto", "memory"):
+            cause = "--folds" if training.folds else training.backend
             raise InputError(
-                f"--route and --cache cannot be used: {backend} trains on rows in memory"
+                f"--route and --cache cannot be used: {cause} trains on rows in memory"
             )
         return "memory"
     if route == "external" and route not in routes:

@@ -23,7 +23,7 @@ import numpy as np
 from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.files import foreign_kind
 from boostrank.core.types import Int64Array
-from boostrank.files.blocks import Fault, UnreadableLine
+from boostrank.files.blocks import Fault
 from boostrank.files.source import MAX_LINE, File, OneSource
 
 HEAD = 1 << 16
@@ -39,7 +39,6 @@ STANDS_FOR_MISSING = ": if it stands for a missing value, --missing-token {} rea
 
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 CELL = re.compile(rb"(^|[ \t])(qid|\d+):")
-_CONTROL = {code: ascii(chr(code))[1:-1] for code in (*range(32), 127)}
 _LONGEST = 40
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 NUL_BYTE = (
@@ -107,12 +106,6 @@ class Text:
         return view, np.flatnonzero(np.frombuffer(view, np.uint8) == 10) + 1
 
 
-def _too_long() -> Text:
-    raise UnreadableLine(
-        Fault(1, f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?")
-    )
-
-
 class TextFile(File):
     """An open text in a file, a pipe or a file object, plain or compressed.
 
@@ -130,12 +123,11 @@ class TextFile(File):
         self,
         read: Callable[[int], bytes],
         name: str,
-        max_bytes: int | None,
         path: str | None = None,
         descriptor: int | None = None,
     ) -> None:
         super().__init__(name, path, descriptor)
-        self._raw, self._max_bytes, self._raw_bytes = read, max_bytes, 0
+        self._raw, self._raw_bytes = read, 0
         self._ended, self.buffers = False, list[bytearray]()
         self._packed = b""  # compressed bytes to unpack
         # A pipe may return a byte at a time.
@@ -206,14 +198,10 @@ class TextFile(File):
             if self._ended:
                 self.check_unchanged()
             self.text_bytes += len(data)
-            if self._max_bytes is not None and self.text_bytes > self._max_bytes:
-                raise FileFormatError(
-                    f"the text is longer than max_bytes={self._max_bytes:,}", file=self.name
-                )
         return filled
 
-    def loads(self, chunk_bytes: int) -> Iterator[Callable[[], Text]]:
-        """Yield a function for each chunk of whole lines.
+    def chunks(self, chunk_bytes: int) -> Iterator[Text | Fault]:
+        """Yield chunks of whole lines.
 
         A chunk grows for a longer line; one beyond the longest line ends the text with a fault.
         """
@@ -234,17 +222,19 @@ class TextFile(File):
             if self._ended and end <= want:
                 cut = end
             if want > chunk_bytes and (buffer.find(b"\n", 0, stop) + 1 or stop) > MAX_LINE:
-                yield _too_long
+                yield Fault(
+                    1, f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?"
+                )
                 return
             carry, want = bytes(buffer[cut:end]), chunk_bytes if cut else 2 * want
             if cut:
                 buffer[cut : cut + len(PADDING)] = PADDING
-                yield partial(Text, buffer, cut)
+                yield Text(buffer, cut)
 
 
-def open_text(source: OneSource, max_bytes: int | None) -> TextFile:
+def open_text(source: OneSource) -> TextFile:
     """Open ranking data in a file, standard input ("-") or a binary file object."""
-    file = open_any(source, max_bytes)
+    file = open_any(source)
     kind = foreign_kind(file.head)
     if kind is not None:
         file.close()
@@ -252,7 +242,7 @@ def open_text(source: OneSource, max_bytes: int | None) -> TextFile:
     return file
 
 
-def open_any(source: OneSource, max_bytes: int | None) -> TextFile:
+def open_any(source: OneSource) -> TextFile:
     """Open any text in the same way as `open_text`."""
     if not isinstance(source, (str, os.PathLike)):
         name = str(getattr(source, "name", "<stream>"))
@@ -260,10 +250,10 @@ def open_any(source: OneSource, max_bytes: int | None) -> TextFile:
             raise FileFormatError(
                 "pass a path, '-' or a file object opened in binary mode", file=name
             )
-        return TextFile(source.read, name, max_bytes)
+        return TextFile(source.read, name)
     path = os.fspath(source)
     if path == "-":
-        return TextFile(partial(os.read, sys.stdin.fileno()), "<stdin>", max_bytes)
+        return TextFile(partial(os.read, sys.stdin.fileno()), "<stdin>")
     if os.path.isdir(path):
         raise FileFormatError("the path is a directory; pass a file in it", file=path)
     try:
@@ -272,7 +262,7 @@ def open_any(source: OneSource, max_bytes: int | None) -> TextFile:
         raise FileFormatError(str(error.strerror), file=path) from None
     try:
         regular = path if os.path.isfile(path) else None
-        return TextFile(partial(os.read, fd), path, max_bytes, regular, fd)
+        return TextFile(partial(os.read, fd), path, regular, fd)
     except BaseException:
         os.close(fd)
         raise
@@ -282,12 +272,10 @@ def lines_of(path: str) -> Iterator[tuple[int, bytes]]:
     """Yield the number (from 1) and the content of each line in a text, plain or compressed,
     without line ends."""
     number = 0
-    with contextlib.closing(open_any(path, None)) as file:
-        for load in file.loads(4 << 20):
-            try:
-                text = load()
-            except UnreadableLine as error:
-                raise error.args[0].error(path, number) from None
+    with contextlib.closing(open_any(path)) as file:
+        for text in file.chunks(4 << 20):
+            if isinstance(text, Fault):
+                raise text.error(path, number)
             for line in text.split():
                 number += 1
                 yield number, line
@@ -302,7 +290,7 @@ def first_line(path: str) -> bytes:
 def quote_token(token: bytes) -> str:
     """Return a token for use in messages, in printable, quoted and shortened form."""
     text = token if len(token) <= _LONGEST else token[:_LONGEST] + b"..."
-    return f"'{text.decode('ascii', 'backslashreplace').translate(_CONTROL)}'"
+    return repr(text).removeprefix("b")
 
 
 def separator_in(head: bytes) -> bytes:

@@ -7,6 +7,7 @@ is a module in `boostrank.files.formats` with a `SPEC`.
 from __future__ import annotations
 
 import glob
+import math
 import os
 import stat
 from collections import deque
@@ -26,7 +27,7 @@ from boostrank.data.categories import Categories, Coding
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.feature_space import NUMBERED, FeatureSpace, misfit, space_of
 from boostrank.data.roles import DEFAULTS
-from boostrank.files.blocks import LINES, Block, UnreadableLine
+from boostrank.files.blocks import LINES, Block, Fault
 from boostrank.files.names import numbered_names
 from boostrank.files.side_files import GROUP_SUFFIXES, UNREAD_SUFFIXES, WEIGHT_SUFFIX, refuse_unread
 from boostrank.options import ReadOptions, as_list
@@ -34,8 +35,6 @@ from boostrank.records import jsonable
 
 OneSource = str | os.PathLike[str] | BinaryIO
 AnySource = OneSource | Sequence[OneSource]
-Load = Callable[[], Any]
-"""Function that loads a chunk, in any thread."""
 Progress = Callable[[int, int | None], None] | None
 """Function that is called with the number of bytes read and the total number, which is None if it
 is unknown."""
@@ -165,8 +164,8 @@ class File:
                 file=self.name,
             )
 
-    def loads(self, chunk_bytes: int) -> Iterator[Load]:
-        """Yield functions that load the chunks, in order."""
+    def chunks(self, chunk_bytes: int) -> Iterator[Any]:
+        """Yield the chunks in order, or a `Fault` at the end for a line that is no chunk."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -176,7 +175,7 @@ class File:
             self._descriptor = None
 
 
-Task = tuple[File, Callable[[], Block]]
+Task = tuple[File, Callable[[], Block | Fault]]
 Then = Callable[[Block], Any] | None
 
 
@@ -228,15 +227,15 @@ class Source:
 
     # A format defines these -----------------------------------------------------------------------
 
-    def open_file(self, source: OneSource, max_bytes: int | None) -> Any:
+    def open_file(self, source: OneSource) -> Any:
         """Open a file as a `File`."""
         raise NotImplementedError
 
     def begin(self, file: Any) -> None:
         """Read the beginning of an opened file, such as a header."""
 
-    def parse(self, file: Any, load: Load) -> Block:
-        """Parse the chunk that `load` returns. Several threads call this method."""
+    def parse(self, file: Any, chunk: Any) -> Block:
+        """Parse a chunk. Several threads call this method."""
         raise NotImplementedError
 
     def schema(self, totals: Any) -> FeatureSpace:
@@ -283,10 +282,7 @@ class Source:
         return self._closed_bytes + sum(file.done for file in self._open)
 
     def _next(self, i: int) -> File:
-        max_bytes = self.reading.max_bytes
-        if max_bytes is not None:
-            max_bytes -= self._closed_text_bytes + sum(file.text_bytes for file in self._open)
-        file: File = self.open_file(self._files[i], max_bytes)
+        file: File = self.open_file(self._files[i])
         self._open.append(file)
         self.begin(file)
         return file
@@ -300,11 +296,17 @@ class Source:
             share = file.total // (4 * threads) if file.total is not None else chunk_bytes
             size = max(1, min(chunk_bytes, MAX_LINE, max(share, _SMALLEST_CHUNK)))
             yield file, partial(Block, np.zeros(0))
-            for load in file.loads(size):
-                yield file, partial(self._run, file, load, then)
+            for chunk in file.chunks(size):
+                text_bytes = self._closed_text_bytes + sum(file.text_bytes for file in self._open)
+                if text_bytes > (self.reading.max_bytes or math.inf):
+                    reason = f"the text is longer than max_bytes={self.reading.max_bytes:,}"
+                    raise FileFormatError(reason, file=file.name)
+                yield file, partial(self._run, file, chunk, then)
 
-    def _run(self, file: File, load: Load, then: Then) -> Block:
-        block = self.parse(file, load)
+    def _run(self, file: File, chunk: Any, then: Then) -> Block | Fault:
+        if isinstance(chunk, Fault):
+            return chunk
+        block = self.parse(file, chunk)
         if then is not None and block.n_rows:
             block.result = then(block)
         return block
@@ -322,10 +324,9 @@ class Source:
             if current is not file:
                 self.leave(file)
                 file, lines_before = current, self.header_lines
-            try:
-                block = parse_chunk()
-            except UnreadableLine as error:
-                raise error.args[0].error(file.name, lines_before) from None
+            block = parse_chunk()
+            if isinstance(block, Fault):
+                raise block.error(file.name, lines_before)
             lines_before += int(block.counts[LINES])
             self.in_order(block)
             yield file, block

@@ -65,7 +65,7 @@ def split(
     seed: int = 0,
     progress: Progress = None,
     **reading: Any,
-) -> list[Written]:
+) -> Sequence[Written]:
     """Assign every query to one of several files by a hash of its id.
 
     The part of a query does not depend on the other queries, so no query moves from training to
@@ -77,12 +77,11 @@ def split(
         parts: share of the queries by part. The shares must sum to 1.
     """
     for name, share in parts.items():
-        if not re.fullmatch(r"[\w.-]+", name):
+        if not re.fullmatch(r"[\w.-]+", name) or not 0.0 < share <= 1.0:
             raise ParameterError(
-                f"part {name!r}: names may contain letters, digits, '.', '-' and '_'"
+                f"part {name!r} has share {share!r}; allowed: names of letters, digits, '.', '-'"
+                " and '_', and shares above 0, at most 1"
             )
-        if not 0.0 < share <= 1.0:
-            raise ParameterError(f"part {name} has share {share!r}; allowed: above 0, at most 1")
     total = math.fsum(parts.values())
     if abs(total - 1.0) > 1e-6:
         raise ParameterError(f"the shares of the parts add up to {total:g}, not 1")
@@ -97,7 +96,7 @@ def split(
 
 def shard(
     source: AnySource, output: str, shards: int, *, progress: Progress = None, **reading: Any
-) -> list[Written]:
+) -> Sequence[Written]:
     """Distribute whole queries over files of about equal size. Each query goes to the file with the
     fewest rows so far.
 
@@ -157,7 +156,7 @@ def sample(
         _send(data.contiguous_pieces(), [out], choose)
         if out.queries == 0:
             raise DataError("no query was drawn; use a larger share or another seed")
-    return out.written
+    return out
 
 
 def sort(
@@ -204,7 +203,7 @@ def sort(
             part.finish()
             part.sort_into(out, np.array(pieces).reshape(-1, 2))
         out.rows, out.queries = sum(part.rows for part in parts), len(ranks)
-    return out.written
+    return out
 
 
 def _draining(pieces: Iterable[Piece], outputs: Sequence[Output]) -> Iterator[Piece]:
@@ -237,7 +236,7 @@ def _send(pieces: Iterable[Piece], outputs: Sequence[Output], choose: Choose) ->
             outputs[at].add(piece)
 
 
-def _distribute(data: DataFiles, paths: list[str], choose: Choose) -> list[Written]:
+def _distribute(data: DataFiles, paths: list[str], choose: Choose) -> list[Output]:
     """Write each query to the output chosen by `choose`, atomically for all outputs."""
     real: dict[str, str] = {}
     for path in paths:
@@ -260,7 +259,7 @@ def _distribute(data: DataFiles, paths: list[str], choose: Choose) -> list[Writt
             )
         for out in outputs:  # flush everything before the first file is replaced
             out.finish()
-    return [out.written for out in outputs]
+    return outputs
 
 
 def _temporary_file(output: str) -> Any:

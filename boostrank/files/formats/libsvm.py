@@ -39,7 +39,7 @@ from boostrank.files.chunks import (
 )
 from boostrank.files.names import name_in, names_in_head, same_names, words_in
 from boostrank.files.side_files import GROUP_SUFFIXES, find_sidecar
-from boostrank.files.source import Format, Load, OneSource, Reading, Source
+from boostrank.files.source import Format, OneSource, Reading, Source
 from boostrank.files.text import parser as parse
 
 _PROBED_LINES = 64
@@ -189,7 +189,7 @@ class LibsvmSource(Source):
         """Return the first bytes of a text, decompressed, or b"" if it cannot be read, which the
         reader reports."""
         try:
-            with closing(open_any(path, None)) as file:
+            with closing(open_any(path)) as file:
                 return file.head
         except BoostrankError:
             return b""
@@ -242,9 +242,8 @@ class LibsvmSource(Source):
         options[parse.UNLABELLED] = self.unlabelled
         self.options = options
 
-    def parse(self, file: Any, load: Load) -> Block:
+    def parse(self, file: Any, text: Any) -> Block:
         """Parse the lines of a chunk by compiled code, in a buffer that an earlier chunk left."""
-        text: Text = load()
         try:
             scratch = self._free.pop()
         except IndexError:
