@@ -109,15 +109,6 @@ class Survey:
             self, features=columns, used=self.used + n_added, present=present, nonzero=nonzero
         )
 
-    @property
-    def row_words(self) -> str:
-        """A description of the exact or approximate number of rows."""
-        if self.rows is None:
-            return "an unknown number of rows"
-        if self.exact:
-            return f"{self.rows:,} rows"
-        return f"about {round(self.rows, min(0, 3 - len(str(self.rows)))):,} rows"
-
 
 def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey:
     """Read a sample of a few megabytes from files of any size.
@@ -291,8 +282,10 @@ def find_route(
     if math.isinf(candidates[0].peak):
         candidate = candidates[0] if limit is None else candidates[-1]
         return replace(candidate, why="its memory is unknown")
-    size = "the " + size_words(bound)
-    memory = f"{size} that are free" if limit is None else f"the limit of {size_words(bound)}"
+    size = size_words(bound)
+    memory, state = f"the limit of {size}", f"--memory-limit is {size}"
+    if limit is None:
+        memory, state = f"the {size} that are free", f"only {size} are free"
     for candidate in candidates:
         # Floats leave half of the free memory to other programs. Streamed rows need little.
         is_halved = limit is None and route == "auto" and candidate.name == "memory"
@@ -301,7 +294,19 @@ def find_route(
             if candidate is not candidates[0]:
                 why += f"; {candidates[0].words} would take {size_words(candidates[0].peak)}"
             return replace(candidate, why=why)
-    raise InputError(_refusal(candidates, routes, bound, is_limited=limit is not None))
+    # Name the required memory, and the first change that would fit.
+    smallest = min(candidates, key=lambda candidate: candidate.peak)
+    remedy = (
+        "try a part of the queries (boostrank data sample --queries 10%); the program alone takes"
+        f" about {size_words(_PROGRAM)}"
+    )
+    fitting = next((candidate for candidate in routes if candidate.peak <= bound), None)
+    if fitting is not None:
+        remedy = f"{fitting.options} would take about {size_words(fitting.peak)}"
+    raise InputError(
+        f"training would take about {size_words(smallest.peak)} ({smallest.options}), and {state}:"
+        f" {remedy}"
+    )
 
 
 def peak_of(backend: str, route: str, work: Work) -> float:
@@ -349,24 +354,6 @@ def peak_of(backend: str, route: str, work: Work) -> float:
         + in_memory
         + max(finding, bins + growing + histograms)
     )
-
-
-def _refusal(
-    candidates: Sequence[Route], routes: Sequence[Route], bound: float, *, is_limited: bool
-) -> str:
-    """Return a message with the required memory and the first change that would fit."""
-    smallest = min(candidates, key=lambda route: route.peak)
-    memory = f"only {size_words(bound)} are free"
-    if is_limited:
-        memory = f"--memory-limit is {size_words(bound)}"
-    message = (
-        f"training would take about {size_words(smallest.peak)} ({smallest.options}), and {memory}"
-    )
-    fitting = next((route for route in routes if route.peak <= bound), None)
-    if fitting is not None:
-        return f"{message}: {fitting.options} would take about {size_words(fitting.peak)}"
-    part = "a part of the queries (boostrank data sample --queries 10%)"
-    return f"{message}: try {part}; the program alone takes about {size_words(_PROGRAM)}"
 
 
 def wanted_route(training: TrainOptions, route: str, cache: str | None) -> str:
@@ -442,7 +429,8 @@ def choose_route(
             best_route.name,
             f"plan: {best_route.words}; the memory of {options.backend} is not measured",
         )
-    shape = f"{train.row_words} x {train.features:,} features"
+    about = "about " * (not train.exact)
+    shape = f"{about}{train.rows:,} rows x {train.features:,} features"
     if n_added:
         shape += f" and {n_added:,} columns within queries"
     memory = f"{size_words(best_route.peak)} ({best_route.why})"

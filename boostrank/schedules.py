@@ -185,9 +185,5 @@ def _count(part: str, keyword: str, *, low: int) -> int:
 
 def is_schedule_text(value: object) -> bool:
     """Return True if a value is text that begins like a schedule."""
-    function = re.match(r"\s*([a-z]+)\s*(\(|$)", value) if isinstance(value, str) else None
-    return (
-        function is not None
-        and function[1] in _LENGTHS
-        and (function[2] == "(" or function[1] == "logistic")
-    )
+    begins = rf"\s*(({'|'.join(_LENGTHS)})\s*\(|logistic\s*$)"
+    return isinstance(value, str) and re.match(begins, value) is not None

@@ -13,13 +13,13 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from boostrank.core.errors import FileFormatError, ParameterError, did_you_mean
+from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.core.files import path_of
 from boostrank.core.params import Registry
 from boostrank.core.types import Float64Array, Int64Array
@@ -496,9 +496,5 @@ def _by_content(source: Any) -> Format:
 
 def open_files(source: AnySource, format: str = "auto", **options: Any) -> tuple[Format, Source]:
     """Open files and return their format and source."""
-    spec, names = format_of(source, format), [field.name for field in fields(Reading)]
-    for name in options:
-        if name not in names:
-            hint = did_you_mean(name, names, list_all=False)
-            raise ParameterError(f"{spec.name} files do not support {name}.{hint}")
+    spec = format_of(source, format)
     return spec, spec.source(expand(source), Reading(**options))

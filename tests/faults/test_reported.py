@@ -373,7 +373,7 @@ def names_in_rows() -> None:
     assert result.exit_code == 2
     assert "named.txt:2" in result.stderr
     assert command
-    subprocess.check_call([sys.executable, *shlex.split(command[1])])
+    subprocess.check_call([sys.executable, *shlex.split(command[1].replace("FILE", "named.txt"))])
     data = boostrank.read("named.txt.csv", layout="dense")
     assert data.feature_names == ("bm25", "ctr")
     assert data.features.tolist() == np.float32([[0.3, 1], [0.5, 0]]).tolist()

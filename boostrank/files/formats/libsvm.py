@@ -107,42 +107,26 @@ class Scratch:
         self.size = size
 
 
-def _general(text: bytes, code: int) -> tuple[str, int] | None:
-    """Return the message about bytes that are invalid anywhere and their position, or None if there
-    are none."""
+def _general(text: bytes, code: int, line: int, at: int) -> Fault | None:
+    """Return the fault of bytes that are invalid anywhere, given their line and position, or None
+    if there are none."""
     if b"\0" in text:
-        return NUL_BYTE, text.index(b"\0")
+        return Fault(line, NUL_BYTE, at + text.index(b"\0"))
     if text.startswith(BYTE_ORDER_MARK):
-        return "the line contains a byte order mark, perhaps from concatenated files; remove it", 0
+        reason = "the line contains a byte order mark, perhaps from concatenated files; remove it"
+        return Fault(line, reason, at)
     if lone := re.search(rb"\r(?!\Z)", text):
-        return LONE_RETURN, lone.start()
+        return Fault(line, LONE_RETURN, at + lone.start())
     if code not in (parse.QID, parse.COMMENT) and not text.isascii():
-        return (
-            f"{quote_token(text)} has characters outside ASCII; write numbers with the digits 0-9",
-            0,
-        )
+        reason = "has characters outside ASCII; write numbers with the digits 0-9"
+        return Fault(line, f"{quote_token(text)} {reason}", at)
     return None
-
-
-def check_no_names(head: bytes, file: str) -> None:
-    """Refuse feature names that are used as numbers, as in `bm25:0.3`, and suggest a command that
-    writes a table."""
-    tokens = [token for row in _first_rows(head)[:1] for token in row[1:]]
-    pairs = [token for token in tokens if not token.startswith(b"qid:")]
-    if pairs and all(map(_NAMED.fullmatch, pairs)):
-        raise FileFormatError(
-            f"{quote_token(pairs[0])} has a name, but libsvm text has feature numbers; to write a "
-            f"table, run python -c '{_TO_TABLE}' {shlex.quote(file)} "
-            f"{shlex.quote(file + '.csv')}",
-            file=file,
-            line=1 + _comments(head).count(b"\n"),
-        )
 
 
 def check_no_table(head: bytes, file: str) -> None:
     """Refuse a table that was passed as libsvm text."""
     separator, line = separator_in(head), head.partition(b"\n")[0]
-    if line.count(b",") > 1 and not re.search(rb"[ #]", line.strip()) and not CELL.search(line):
+    if line.count(b",") > 1 and not re.search(rb"[ \t#]", line.strip()):
         separator = separator or b","
     if separator:
         kind = "csv" if separator == b"," else "tsv"
@@ -173,7 +157,6 @@ class LibsvmSource(Source):
         self._names = same_names(self._names, names_in_head(file.head, file.name), file.name)
         if len(self._open) == 1:
             check_no_table(file.head, file.name)
-            check_no_names(file.head, file.name)
             self._choose_options(file)
         number, base = _base_in_comment(file.head), self.base
         if None not in (number, base) and number != base and self.reading.zero_based == "auto":
@@ -322,14 +305,14 @@ class LibsvmSource(Source):
 
     def _fault(self, bad: Sequence[int], text: Text) -> Fault:
         """Return the reason why a row is refused, from the parser's N_BAD numbers."""
-        begin, code, feature = bad[parse.BAD_LINE_START], bad[parse.BAD_CODE], bad[parse.BAD_ID]
+        code, number_of_line, begin, token_begin, feature = bad  # as the parser numbers them
         end = text.buffer.index(b"\n", begin)
-        line, at = bytes(text.buffer[begin:end]), bad[parse.BAD_TOKEN] - begin
+        line, at = bytes(text.buffer[begin:end]), token_begin - begin
         token = re.split(rb"[ \t\n]", line[at:], maxsplit=1)[0]
         unread = line[at:] if code == parse.COMMENT else token
-        general = _general(unread, code)
+        general = _general(unread, code, number_of_line, at + 1)
         if general is not None:
-            return Fault(bad[parse.BAD_LINE], general[0], at + general[1] + 1)
+            return general
         # Choose the message.
         token = token.removesuffix(b"\r")
         if code != parse.QID:
@@ -347,6 +330,11 @@ class LibsvmSource(Source):
         # Some codes have more to say, or another place in the line.
         if code == parse.LABEL and CELL.match(token):
             message = self._without_label(quote_token(token))
+        if code == parse.FEATURE and _NAMED.fullmatch(token):
+            message = (
+                f"{quote_token(token)} has a name, but libsvm text has feature numbers; to write a"
+                f" table, run python -c '{_TO_TABLE}' FILE FILE.csv"
+            )
         stand_in = ""
         if code == parse.VALUE and value.lower() in STAND_INS:
             stand_in = value.decode()
@@ -365,7 +353,7 @@ class LibsvmSource(Source):
                 f"feature {feature} occurs, but the model has the features {self.base} to {last}:"
                 f" the data must match its training data, and count from {self.base}, too"
             )
-        return Fault(bad[parse.BAD_LINE], message, at + 1, stand_in)
+        return Fault(number_of_line, message, at + 1, stand_in)
 
     def _without_label(self, token: str) -> str:
         """Return the message about a row that begins with `number:`, with commands as its
