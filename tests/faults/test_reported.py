@@ -369,7 +369,7 @@ def feature_given_twice() -> None:
 def names_in_rows() -> None:
     Path("named.txt").write_text("# rows\n1 qid:1 bm25:0.3 ctr:1 # d1\n0 qid:1 bm25:0.5\n")
     result = invoke(*train("named.txt"))
-    command = re.search(r"python (-c .*)", result.stderr)
+    command = re.search(r"python (-c .*) writes a table", result.stderr)
     assert result.exit_code == 2
     assert "named.txt:2" in result.stderr
     assert command

@@ -331,10 +331,7 @@ class LibsvmSource(Source):
         if code == parse.LABEL and CELL.match(token):
             message = self._without_label(quote_token(token))
         if code == parse.FEATURE and _NAMED.fullmatch(token):
-            message = (
-                f"{quote_token(token)} has a name, but libsvm text has feature numbers; to write a"
-                f" table, run python -c '{_TO_TABLE}' FILE FILE.csv"
-            )
+            message += f"; named features: python -c '{_TO_TABLE}' FILE FILE.csv writes a table"
         stand_in = ""
         if code == parse.VALUE and value.lower() in STAND_INS:
             stand_in = value.decode()
