@@ -198,10 +198,8 @@ def from_files(
     if files.clicks:
         options = _use_clicks(files, options, reading)
     options = _choose_quality(files, options, observer.say)
-    if options.folds and (
-        files.cache not in (None, NO_CACHE) or files.route not in ("auto", "memory")
-    ):
-        raise ParameterError("--folds needs rows in memory; leave out --route and --cache")
+    if not files.cluster:
+        files = replace(files, route=wanted_route(options, files.route, files.cache))
     if files.target:
         columns = WithinQuery.of_options(options)
         within = "" if columns is None else ", ".join(columns.kinds)
@@ -245,7 +243,7 @@ def from_files(
             options = replace(options, params=loaded.params, init_model=model)
             return _train_on_cluster(files, options, settings, reading, observer)
         reading = replace(reading, gain=expression and expression.text)
-        return _LocalTraining(files, loaded, settings, model, reading, observer).run()
+        return _train_here(files, loaded, settings, model, reading, observer)
 
 
 def resolve_objective(objective: Any) -> Any:
@@ -346,157 +344,133 @@ def _make_checkpoint(files: TrainFilesOptions, options: TrainOptions) -> Checkpo
     return checkpoint
 
 
-class _LocalTraining:
-    """A training from files on this machine."""
+def _train_here(
+    files: TrainFilesOptions,
+    options: TrainOptions,
+    settings: Settings,
+    init_model: RankingModel | None,
+    reading: FileOptions,
+    observer: Observer,
+) -> RankingModel:
+    """Read the files, train on this machine, and save the model. With clicks, labels become gains,
+    and a line says whether debiasing helps.
+    """
+    say = observer.say
+    log = [JsonLines(files.log)] if files.log else []
+    callbacks = (*options.callbacks, *observer.callbacks, *log, StopWhenAsked(observer.request))
+    options = replace(options, callbacks=callbacks)
+    if settings.patience and not files.valid and not options.on_folds:
+        raise ParameterError("early stopping needs --valid, or --folds")
+    declared_features, reading = split_declared_features(files.target, reading, files.train)
+    if files.target:
+        params = get_backend(options.backend).params.resolve_names(settings.params)
+        _check_target(files, say, params=params)
+    # Choose the best route, and the function that reads files by it.
+    keywords = replace(reading, keep_names=False).keywords
+    route, line = choose_route(
+        (list(files.train), *files.valid),
+        options,
+        keywords,
+        route=files.route,
+        limit=files.memory_limit,
+        init_model=init_model,
+        params=settings.params,
+        folds=options.on_folds,
+        copies=count_copies(files.valid) * files.clicks,
+    )
+    if line:
+        say(line)
+    keywords["threads"] = options.threads
+    if files.target:
+        keywords["takes_categories"] = TARGETS.get(files.target).categories
+    load: Callable[..., RankingDataset] = read_files
+    if route != "memory":
+        load = stream_files
+        keywords["cache"] = False if files.cache == NO_CACHE else files.cache or True
+        keywords["external_memory"] = route == "external"
 
-    def __init__(
-        self,
-        files: TrainFilesOptions,
-        options: TrainOptions,
-        settings: Settings,
-        model: RankingModel | None,
-        reading: FileOptions,
-        observer: Observer,
-    ) -> None:
-        self._files, self._observer = files, observer
-        self._settings, self._model = settings, model
-        log = [JsonLines(files.log)] if files.log else []
-        stopper = StopWhenAsked(observer.request)
-        callbacks = (*options.callbacks, *observer.callbacks, *log, stopper)
-        self._options = replace(options, callbacks=callbacks)
-        if settings.patience and not files.valid and not options.on_folds:
-            raise ParameterError("early stopping needs --valid, or --folds")
-        self._features, reading = split_declared_features(files.target, reading, files.train)
-        self._reading = replace(reading, keep_names=False)
-
-    def run(self) -> RankingModel:
-        """Read the files, train, and save the model."""
-        files, options, say = self._files, self._options, self._observer.say
-        if files.target:
-            params = get_backend(options.backend).params.resolve_names(self._settings.params)
-            _check_target(files, say, params=params)
-        self._load, self._keywords = self._choose_reader()
-        train_set, valid_sets = self._read_sets()
-        for data in (train_set, *valid_sets):
-            if data.on_disk and self._observer.binning is not None:
-                data.features.watch = self._observer.binning
-        # Without a validation set, show the metric of the training set; folds have held-out
-        # queries.
-        watched = list(zip(files.valid_names, valid_sets, strict=True))
-        if not watched and not self._options.on_folds:
-            watched = [("training", train_set)]
-        with contextlib.redirect_stdout(sys.stderr):  # the engines print
-            plan = resolve(options, train_set, watched, init_model=self._model)
-        if self._options.on_folds and not plan.preset.folds and not valid_sets:
-            plan = replace(plan, valid=(("training", plan.train_set),))
-        if plan.preset.quality != PLAIN:
-            say(plan.preset.summary)
-        if files.target:
-            self._check_plan(plan)
-        return self._execute(plan)
-
-    def _choose_reader(self) -> tuple[Callable[..., RankingDataset], dict[str, Any]]:
-        """Return the function that reads files by the best route, and its options."""
-        files, options = self._files, self._options
-        route = (
-            "memory" if options.folds else wanted_route(options.backend, files.route, files.cache)
-        )
-        work: dict[str, Any] = {
-            "params": self._settings.params,
-            "folds": self._options.on_folds,
-            "init_model": self._model,
-        }
-        if files.clicks:
-            work["copies"] = count_copies(files.valid)
-        sets, keywords = (list(files.train), *files.valid), self._reading.keywords
-        route, line = choose_route(
-            sets, options, keywords, route=route, limit=files.memory_limit, **work
-        )
-        if line:
-            self._observer.say(line)
-        keywords["threads"] = options.threads
-        if files.target:
-            keywords["takes_categories"] = TARGETS.get(files.target).categories
-        if route == "memory":
-            return read_files, keywords
-        cache = False if files.cache == NO_CACHE else files.cache or True
-        return stream_files, keywords | {"cache": cache, "external_memory": route == "external"}
-
-    def _read(self, paths: Sequence[str], like: RankingDataset | None = None) -> RankingDataset:
+    def read(paths: Sequence[str], like: RankingDataset | None = None) -> RankingDataset:
         """Read files as one data set, with the features of `like`."""
         started = time.monotonic()
-        with self._observer.reading(paths) as progress:
-            data = self._load(paths, **self._keywords, like=like, progress=progress)
-        self._observer.has_read(paths, data, time.monotonic() - started)
+        with observer.reading(paths) as progress:
+            data = load(paths, **keywords, like=like, progress=progress)
+        observer.has_read(paths, data, time.monotonic() - started)
         return data
 
-    def _read_sets(self) -> tuple[RankingDataset, list[RankingDataset]]:
-        """Return the training set and the validation sets. With clicks, labels become gains, and a
-        line says whether debiasing helps.
-        """
-        files, say, clicked = self._files, self._observer.say, None
-        train_set = self._read(files.train)
-        if files.clicks:
-            clicks = Clicks.read(files.train[0], train_set, files.propensities, say)
-            prior = PRIOR if files.click_prior is None else files.click_prior
-            clicked = ClickTraining(clicks, prior, say)
-            train_set = clicks.log.training_set(train_set, clicks.propensities, prior)
-        names = train_set.constant_features()
-        if names:
-            count = f"{len(names)} of {train_set.n_features} features are constant"
-            say(f"{count}: {list_names(names)}")
-        sets = [self._read([path], like=train_set) for path in files.valid]
-        if clicked is not None:
-            pairs = zip(files.valid, sets, strict=True)
-            sets = [clicked.label(path, data, self._options.on_folds) for path, data in pairs]
-            estimated = files.propensities is None
-            report_gate(clicked, self._options, self._settings.rounds, estimated=estimated)
-        return train_set, sets
-
-    def _check_plan(self, plan: Plan) -> None:
-        """Check that the target can represent the models of a plan."""
+    # Read the training set and the validation sets.
+    train_set, clicked = read(files.train), None
+    if files.clicks:
+        clicks = Clicks.read(files.train[0], train_set, files.propensities, say)
+        prior = PRIOR if files.click_prior is None else files.click_prior
+        clicked = ClickTraining(clicks, prior, say)
+        train_set = clicks.log.training_set(train_set, clicks.propensities, prior)
+    names = train_set.constant_features()
+    if names:
+        say(f"{len(names)} of {train_set.n_features} features are constant: {list_names(names)}")
+    valid_sets = [read([path], like=train_set) for path in files.valid]
+    if clicked is not None:
+        pairs = zip(files.valid, valid_sets, strict=True)
+        valid_sets = [clicked.label(path, data, options.on_folds) for path, data in pairs]
+        report_gate(clicked, options, settings.rounds, estimated=files.propensities is None)
+    for data in (train_set, *valid_sets):
+        if data.on_disk and observer.binning is not None:
+            data.features.watch = observer.binning
+    # Without a validation set, show the metric of the training set; folds have held-out queries.
+    watched = list(zip(files.valid_names, valid_sets, strict=True))
+    if not watched and not options.on_folds:
+        watched = [("training", train_set)]
+    with contextlib.redirect_stdout(sys.stderr):  # the engines print
+        plan = resolve(options, train_set, watched, init_model=init_model)
+    if options.on_folds and not plan.preset.folds and not valid_sets:
+        plan = replace(plan, valid=(("training", plan.train_set),))
+    if plan.preset.quality != PLAIN:
+        say(plan.preset.summary)
+    # Check that the target can represent the models of the plan.
+    if files.target:
         data, rounds = plan.train_set, plan.preset.rounds * len(plan.preset.members)
         lacks = zip(data.feature_names, missing_in(data.features), strict=True)
         _check_target(
-            self._files,
-            self._observer.say,
+            files,
+            say,
             names=data.feature_names,
             categorical=tuple(data.categories),
             trees=min(rounds + data.n_features, plan.options.tree_limit or sys.maxsize),
             missing=[name for name, is_missing in lacks if is_missing],
-            declared=self._features,
+            declared=declared_features,
         )
+    return _execute(plan, settings.headline, files, observer)
 
-    def _execute(self, plan: Plan) -> RankingModel:
-        """Train, save the model, and remove the checkpoint of a complete training."""
-        files, observer, checkpoint = self._files, self._observer, plan.options.checkpoint
-        request = observer.request
-        names = [training.name for training in plan.trainings] if plan.preset.folds else []
-        stops = plan.settings.patience > 0
 
-        def fold_ended(fold: int, training: Training, model: RankingModel) -> bool:
-            observer.fold_ended(FoldSummary.of_model(fold, training, model))
-            return not request.pending
+def _execute(
+    plan: Plan, metric: str | None, files: TrainFilesOptions, observer: Observer
+) -> RankingModel:
+    """Train, save the model, and remove the checkpoint of a complete training."""
+    request, checkpoint = observer.request, plan.options.checkpoint
+    names = [training.name for training in plan.trainings] if plan.preset.folds else []
 
-        with observer.training(self._settings.headline, names, stops):
-            with contextlib.redirect_stdout(sys.stderr), keeping_rounds(files.model):
-                model = execute(plan, fold_ended)
-            observer.saving()
-            if files.model is not None:
-                save_or_rescue(model, files.model, checkpoint)
-            if model.info.folds is not None and len(model.info.folds["rounds"]) < len(names):
-                request.stopped = True
-            if checkpoint and not request.stopped:
-                checkpoint.remove()
-        # Tell what became of the checkpoint.
-        if checkpoint and checkpoint.resumed_at:
-            observer.say(f"resumed after round {checkpoint.resumed_at}")
-        if checkpoint and request.stopped:
-            message = "there is no checkpoint to resume from"
-            if checkpoint.holds is not None:
-                message = resume_words(checkpoint)
-            observer.say(message)
-        return model
+    def fold_ended(fold: int, training: Training, model: RankingModel) -> bool:
+        observer.fold_ended(FoldSummary.of_model(fold, training, model))
+        return not request.pending
+
+    with observer.training(metric, names, plan.settings.patience > 0):
+        with contextlib.redirect_stdout(sys.stderr), keeping_rounds(files.model):
+            model = execute(plan, fold_ended)
+        observer.saving()
+        if files.model is not None:
+            save_or_rescue(model, files.model, checkpoint)
+        if model.info.folds is not None and len(model.info.folds["rounds"]) < len(names):
+            request.stopped = True
+        if checkpoint and not request.stopped:
+            checkpoint.remove()
+    # Tell what became of the checkpoint.
+    if checkpoint and checkpoint.resumed_at:
+        observer.say(f"resumed after round {checkpoint.resumed_at}")
+    if checkpoint and request.stopped:
+        message = "there is no checkpoint to resume from"
+        if checkpoint.holds is not None:
+            message = resume_words(checkpoint)
+        observer.say(message)
+    return model
 
 
 def _train_on_cluster(

@@ -4,7 +4,6 @@
 |---|---|
 | `ModelInfo`, `Seal` | `MODEL.meta.json`, provenance of a model |
 | `CheckpointHeader` | first line of a checkpoint |
-| `CacheHeader` | header of an entry of the bins cache |
 | `PropensityRecord` | propensities of click positions |
 | `NoiseRecord` | output of `boostrank study noise --json` |
 
@@ -282,22 +281,6 @@ class CheckpointHeader(Struct, kw_only=True, forbid_unknown_fields=True):
     model_bytes: Count
     scores: list[Count]
     scores_sha256: str
-
-
-class BigFile(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A separate file that belongs to a cache entry."""
-
-    name: str
-    size: Count
-    checksum: str
-
-
-class CacheHeader(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The key and the note of a cache entry, and its large file."""
-
-    key: Any
-    note: Record
-    big: BigFile | None
 
 
 class PlacesRecord(TypedDict):

@@ -7,7 +7,7 @@ them with measurements.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import DataError, FileFormatError, InputError
+from boostrank.core.errors import DataError, InputError
 from boostrank.core.machine import free_memory
 from boostrank.core.text import size_words
 from boostrank.engines import ENGINES
 from boostrank.files import blocks as slots
-from boostrank.files.source import AnySource, File, Source, expand, open_files, size_of
+from boostrank.files.source import AnySource, expand, open_files, size_of
 from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import NO_CACHE, TrainOptions
@@ -63,8 +63,7 @@ class Survey:
     exact: bool  # all of the text was read
     sampled_rows: int
     refused_rows: int  # rows of the sample that cannot be read
-    text_bytes: float | None  # unpacked; None, like `rows`, if a pipe hides the size
-    rows: int | None
+    rows: int | None  # None if a pipe hides the size
     features: int
     used: int  # columns with a value in some row; an upper bound unless exact
     present: float  # fraction of the cells that are given in the text
@@ -110,15 +109,6 @@ class Survey:
             self, features=columns, used=self.used + n_added, present=present, nonzero=nonzero
         )
 
-    @property
-    def row_words(self) -> str:
-        """A description of the exact or approximate number of rows."""
-        if self.rows is None:
-            return "an unknown number of rows"
-        if self.exact:
-            return f"{self.rows:,} rows"
-        return f"about {round(self.rows, min(0, 3 - len(str(self.rows)))):,} rows"
-
 
 def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey:
     """Read a sample of a few megabytes from files of any size.
@@ -135,22 +125,59 @@ def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey
     """
     files = expand(source)
     sizes = [size_of(file) for file in files]
-    disk = None if None in sizes else sum(size or 0 for size in sizes)
     options |= {"on_bad_line": "skip", "strict": False, "max_bytes": None}
-    sample, base = _Sample(), None
+    # Add up the blocks of rows from the beginnings of some files.
+    counts, used, exact, has_zero = slots.no_counts(), set[int](), True, False
+    sampled_rows = nonzero = 0
+    sampled_disk = 0.0  # bytes on disk of the sample
     for i, max_bytes in _sampled(sizes).items():
-        spec, file_source = open_files([files[i]], format, **options)
-        with closing(file_source):
-            sample.take(file_source, file_source.first, max_bytes)
-            base = file_source.base
-    if not sample.rows:
+        spec, opened = open_files([files[i]], format, **options)
+        file, text, rows = opened.first, 0, 0
+        with closing(opened):
+            for _, block in opened.blocks(_CHUNK_BYTES, 1):
+                if text >= max_bytes:
+                    exact = False
+                    break
+                text += block.size
+                rows += block.n_rows
+                counts[slots.ADDED_UP] += block.counts[slots.ADDED_UP]
+                counts[slots.TOP_ID] = max(counts[slots.TOP_ID], block.counts[slots.TOP_ID])
+                has_zero |= bool(block.counts[slots.ZERO_LINE])
+                if block.n_rows:
+                    if block.dense is not None:
+                        used.update(range(block.dense.shape[1]))
+                    _, columns, values = block.cells()
+                    used.update(np.unique(columns).tolist())
+                    nonzero += int(np.count_nonzero(values))
+        sampled_rows += rows
+        # The whole text is assumed to expand like its beginning. A file of batches knows its rows.
+        if file.is_packed:
+            sampled_disk += text * file.done / max(1, file.text_bytes)
+        else:
+            sampled_disk += (file.total or 0) * rows / file.rows if file.rows else text
+    if not sampled_rows:
         form = "`label qid:ID number:value ...`"
         if spec.is_table:
             form = "labels, query ids and numbers"
         raise DataError(f"{files[0]}: no row of the sample can be read as {form}")
-    if base is None:
-        base = int(not sample.has_zero)
-    return sample.survey(disk, base)
+    # Extrapolate to all files.
+    total_rows = sampled_rows if exact else None
+    if not exact and None not in sizes:
+        total_rows = round(sum(filter(None, sizes)) * sampled_rows / sampled_disk)
+    base = int(not has_zero) if opened.base is None else opened.base
+    features = int(counts[slots.TOP_ID]) + 1 - base
+    cells = sampled_rows * features or 1
+    growth = (total_rows or sampled_rows) / sampled_rows
+    return Survey(
+        exact=exact,
+        sampled_rows=sampled_rows,
+        refused_rows=int(counts[slots.BAD_ROWS]),
+        rows=total_rows,
+        features=features,
+        used=min(features, round(len(used) * max(1.0, growth))),
+        present=int(counts[slots.CELLS]) / cells,
+        nonzero=nonzero / cells,
+    )
 
 
 def is_pipe(source: AnySource) -> bool:
@@ -168,91 +195,6 @@ def _sampled(sizes: Sequence[int | None]) -> dict[int, float]:
     starts = np.linspace(0, ends[-1], _MOST_FILES, endpoint=False)
     files = np.unique(np.searchsorted(ends, starts, side="right")).tolist()
     return dict.fromkeys(files, SAMPLE_BYTES / len(files))
-
-
-class _Sample:
-    """Totals of the chunks that were parsed."""
-
-    def __init__(self) -> None:
-        self.rows, self.has_zero, self._exact = 0, False, True
-        self._refused = self._text = self._cells = self._nonzero = self._top = 0
-        self._known_rows = 0
-        self._disk = self._unpacked = 0.0
-        self._used: set[int] = set()
-
-    def take(self, source: Source, file: File, max_bytes: float) -> None:
-        """Add chunks from the beginning of a file, up to a number of bytes.
-
-        The whole text is assumed to expand like its beginning. Compressed text is read in large
-        pieces. The ratio is measured when the next piece is fetched, because all earlier pieces
-        have then been consumed.
-        """
-        rows_before, text = self.rows + self._refused, 0
-        loads, fetched, consumed = file.loads(_CHUNK_BYTES), 0, (0, 0.0)
-        for load in loads:
-            if file.done > fetched:
-                fetched, consumed = file.done, (fetched, file.text_bytes - _CHUNK_BYTES / 2)
-            text += self._add(source, file, load)
-            if text >= max_bytes:
-                break
-        if not file.is_packed:
-            consumed = text, text
-        elif not consumed[0]:
-            consumed = file.done, file.text_bytes
-        self._disk += consumed[0]
-        self._unpacked += consumed[1]
-        # A file of batches knows its rows.
-        self._known_rows += file.rows or 0
-        if file.rows is None:
-            self._exact &= next(loads, None) is None
-        else:
-            self._exact &= self.rows + self._refused - rows_before == file.rows
-
-    def _add(self, source: Source, file: File, load: Callable[[], Any]) -> int:
-        """Add a chunk, and return its size in bytes."""
-        try:
-            block = source.parse(file, load)
-        except slots.UnreadableLine as error:
-            raise FileFormatError(error.args[0].reason, file=file.name) from None
-        counts, values = block.counts.tolist(), block.dense
-        self._text += block.size
-        self._refused += counts[slots.BAD_ROWS]
-        if block.n_rows:
-            self.rows += block.n_rows
-            self.has_zero |= bool(counts[slots.ZERO_LINE])
-            self._top = max(self._top, counts[slots.TOP_ID])
-            self._cells += counts[slots.CELLS]
-            if values is None:
-                _, columns, values = block.cells()
-                self._used.update(np.unique(columns).tolist())
-            else:
-                self._used.update(range(values.shape[1]))
-            self._nonzero += int(np.count_nonzero(values))
-        return block.size
-
-    def survey(self, disk: int | None, base: int) -> Survey:
-        features, text, rows = self._top + 1 - base, None, None
-        if self._exact:
-            text, rows = float(self._text), self.rows
-        elif self._known_rows:
-            rows = self._known_rows
-            text = float(self._text) / self.rows * rows
-        elif disk is not None:
-            text = disk * self._unpacked / max(self._disk, 1)
-            rows = round(text * self.rows / self._text)
-        cells = self.rows * features or 1
-        n_used = min(features, round(len(self._used) * max(1.0, (rows or self.rows) / self.rows)))
-        return Survey(
-            exact=self._exact,
-            sampled_rows=self.rows,
-            refused_rows=self._refused,
-            text_bytes=text,
-            rows=rows,
-            features=features,
-            used=n_used,
-            present=self._cells / cells,
-            nonzero=self._nonzero / cells,
-        )
 
 
 @dataclass(frozen=True)
@@ -340,8 +282,10 @@ def find_route(
     if math.isinf(candidates[0].peak):
         candidate = candidates[0] if limit is None else candidates[-1]
         return replace(candidate, why="its memory is unknown")
-    size = "the " + size_words(bound)
-    memory = f"{size} that are free" if limit is None else f"the limit of {size_words(bound)}"
+    size = size_words(bound)
+    memory, state = f"the limit of {size}", f"--memory-limit is {size}"
+    if limit is None:
+        memory, state = f"the {size} that are free", f"only {size} are free"
     for candidate in candidates:
         # Floats leave half of the free memory to other programs. Streamed rows need little.
         is_halved = limit is None and route == "auto" and candidate.name == "memory"
@@ -350,7 +294,19 @@ def find_route(
             if candidate is not candidates[0]:
                 why += f"; {candidates[0].words} would take {size_words(candidates[0].peak)}"
             return replace(candidate, why=why)
-    raise InputError(_refusal(candidates, routes, bound, is_limited=limit is not None))
+    # Name the required memory, and the first change that would fit.
+    smallest = min(candidates, key=lambda candidate: candidate.peak)
+    remedy = (
+        "try a part of the queries (boostrank data sample --queries 10%); the program alone takes"
+        f" about {size_words(_PROGRAM)}"
+    )
+    fitting = next((candidate for candidate in routes if candidate.peak <= bound), None)
+    if fitting is not None:
+        remedy = f"{fitting.options} would take about {size_words(fitting.peak)}"
+    raise InputError(
+        f"training would take about {size_words(smallest.peak)} ({smallest.options}), and {state}:"
+        f" {remedy}"
+    )
 
 
 def peak_of(backend: str, route: str, work: Work) -> float:
@@ -400,36 +356,20 @@ def peak_of(backend: str, route: str, work: Work) -> float:
     )
 
 
-def _refusal(
-    candidates: Sequence[Route], routes: Sequence[Route], bound: float, *, is_limited: bool
-) -> str:
-    """Return a message with the required memory and the first change that would fit."""
-    smallest = min(candidates, key=lambda route: route.peak)
-    memory = f"only {size_words(bound)} are free"
-    if is_limited:
-        memory = f"--memory-limit is {size_words(bound)}"
-    message = (
-        f"training would take about {size_words(smallest.peak)} ({smallest.options}), and {memory}"
-    )
-    fitting = next((route for route in routes if route.peak <= bound), None)
-    if fitting is not None:
-        return f"{message}: {fitting.options} would take about {size_words(fitting.peak)}"
-    part = "a part of the queries (boostrank data sample --queries 10%)"
-    return f"{message}: try {part}; the program alone takes about {size_words(_PROGRAM)}"
-
-
-def wanted_route(backend: str, route: str, cache: str | None) -> str:
+def wanted_route(training: TrainOptions, route: str, cache: str | None) -> str:
     """Return the route that the options `route` and `cache` ask for, or "auto".
 
     Raises:
-        InputError: the engine does not have the route, or the route does not use a cache.
+        InputError: the training does not have the route, or the route does not use a cache.
     """
-    routes = ENGINES[backend].routes if backend in ENGINES else ("memory",)
+    engine = ENGINES.get(training.backend)
+    routes = ("memory",) if engine is None or training.folds else engine.routes
     keeps_bins = cache not in (None, NO_CACHE)
     if routes == ("memory",):
         if keeps_bins or route not in ("auto", "memory"):
+            cause = "--folds" if training.folds else training.backend
             raise InputError(
-                f"--route and --cache cannot be used: {backend} trains on rows in memory"
+                f"--route and --cache cannot be used: {cause} trains on rows in memory"
             )
         return "memory"
     if route == "external" and route not in routes:
@@ -489,7 +429,8 @@ def choose_route(
             best_route.name,
             f"plan: {best_route.words}; the memory of {options.backend} is not measured",
         )
-    shape = f"{train.row_words} x {train.features:,} features"
+    about = "about " * (not train.exact)
+    shape = f"{about}{train.rows:,} rows x {train.features:,} features"
     if n_added:
         shape += f" and {n_added:,} columns within queries"
     memory = f"{size_words(best_route.peak)} ({best_route.why})"

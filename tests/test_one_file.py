@@ -56,15 +56,14 @@ class ToySource(Source):
     has_qid = True
     unused = ("label", "qid", "weight", "drop", "categorical", "feature_names")
 
-    def open_file(self, one, max_bytes):
-        file = open_text(one, max_bytes)
+    def open_file(self, one):
+        file = open_text(one)
         heading = file.head.split(b"\\n")[0]
         self.names = tuple(heading.decode().split(",")[2:])
         file.head = file.head[len(heading) + 1 :]
         return file
 
-    def parse(self, file, load):
-        text = load()
+    def parse(self, file, text):
         rows = list(csv.reader(bytes(text.buffer[: text.size]).decode().splitlines()))
         cells = np.array([[np.nan if cell in self.reading.missing_tokens else float(cell) for cell in r] for r in rows])
         features, lines = cells[:, 2:].astype(np.float32), np.arange(1, len(rows) + 1)

@@ -14,7 +14,6 @@ import pytest
 from boostrank.core.errors import FileFormatError
 from boostrank.records import (
     MAX_NESTING,
-    CacheHeader,
     CheckpointHeader,
     NoiseRecord,
     from_json,
@@ -102,9 +101,6 @@ def test_a_key_twice_is_refused_where_it_is_asked_for() -> None:
         (CheckpointHeader, {**HEADER, "scores": [1.5]}, "$.scores[0]"),
         (CheckpointHeader, {**HEADER, "metrics": [["valid", "ndcg"]]}, "$.metrics[0]"),
         (CheckpointHeader, {**HEADER, "later": 1}, "later"),
-        (CacheHeader, {"key": 1, "note": 2, "big": None}, "$.note"),
-        (CacheHeader, {"key": 1, "note": {}, "big": {"name": "a"}}, "$.big"),
-        (CacheHeader, {"key": 1, "note": {}, "big": None, "arrays": []}, "arrays"),
         (NoiseRecord, {"metrics": {}}, "$.metrics"),
         (NoiseRecord, {"metrics": {"ndcg": {"matters": -1}}}, "matters"),
     ],

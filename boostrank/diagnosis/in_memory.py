@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -30,11 +29,11 @@ class RowsFile(File):
         super().__init__(_NAME, None)
         self.data = data
 
-    def loads(self, chunk_bytes: int) -> Iterator[Callable[[], Any]]:
-        """Yield functions that return the queries of a block, in order."""
+    def chunks(self, chunk_bytes: int) -> Iterator[Any]:
+        """Yield the queries of a block, in order."""
         step = max(1, chunk_bytes // (4 * self.data.n_features + 1))
         for first, stop in self.data.queries.blocks(step):
-            yield partial(np.arange, first, stop)
+            yield np.arange(first, stop)
 
 
 class DatasetSource(Source):
@@ -43,7 +42,7 @@ class DatasetSource(Source):
     unused = tuple(declared(ReadOptions))
     by_row = blanks = has_qid = has_columns = True
 
-    def open_file(self, data: Any, max_bytes: int | None) -> RowsFile:
+    def open_file(self, data: Any) -> RowsFile:
         """Return the rows, with the features of the training data if there are any."""
         space = self.reading.space
         try:
@@ -55,9 +54,9 @@ class DatasetSource(Source):
         self.data: RankingDataset = data
         return RowsFile(data)
 
-    def parse(self, file: File, load: Callable[[], Any]) -> Block:
-        """Return the rows of the queries that `load` returns."""
-        index, rows = self.data.queries.take(load())
+    def parse(self, file: File, chunk: Any) -> Block:
+        """Return the rows of some queries."""
+        index, rows = self.data.queries.take(chunk)
         features, lines = self.data.features[rows], np.arange(1, rows.size + 1)
         is_sparse = sparse.issparse(features)
         dense = np.zeros((0, 0), np.float32) if is_sparse else features

@@ -100,10 +100,6 @@ class Fault:
         return FileFormatError(self.reason, file=file, line=line, column=self.column)
 
 
-class UnreadableLine(Exception):
-    """Error for a line whose chunk cannot be loaded. Its argument is a `Fault`."""
-
-
 def no_counts() -> Int64Array:
     """Return the counts of a block without rows."""
     return np.zeros(N_STATE, np.int64)

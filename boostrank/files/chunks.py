@@ -23,7 +23,7 @@ import numpy as np
 from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.files import foreign_kind
 from boostrank.core.types import Int64Array
-from boostrank.files.blocks import Fault, UnreadableLine
+from boostrank.files.blocks import Fault
 from boostrank.files.source import MAX_LINE, File, OneSource
 
 HEAD = 1 << 16
@@ -39,14 +39,15 @@ STANDS_FOR_MISSING = ": if it stands for a missing value, --missing-token {} rea
 
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 CELL = re.compile(rb"(^|[ \t])(qid|\d+):")
-_CONTROL = {code: ascii(chr(code))[1:-1] for code in (*range(32), 127)}
 _LONGEST = 40
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-NUL_BYTE = "the line contains a NUL byte: the file is damaged, or is not text"
+NUL_BYTE = (
+    "the line contains a NUL byte: the file is damaged, or is not text (UTF-16: convert it,"
+    " `iconv -f UTF-16LE -t UTF-8`)"
+)
 LONE_RETURN = (
     "the line contains a carriage return without a line feed: convert the file (tr '\\r' '\\n')"
 )
-_UTF16 = "the file seems to be UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"
 LONGEST_MAGIC = 6
 _AT_A_TIME = 1 << 18
 _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MiB; a damaged or hostile file may request 4 GiB
@@ -105,12 +106,6 @@ class Text:
         return view, np.flatnonzero(np.frombuffer(view, np.uint8) == 10) + 1
 
 
-def _too_long() -> Text:
-    raise UnreadableLine(
-        Fault(1, f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?")
-    )
-
-
 class TextFile(File):
     """An open text in a file, a pipe or a file object, plain or compressed.
 
@@ -128,13 +123,13 @@ class TextFile(File):
         self,
         read: Callable[[int], bytes],
         name: str,
-        max_bytes: int | None,
         path: str | None = None,
         descriptor: int | None = None,
     ) -> None:
         super().__init__(name, path, descriptor)
-        self._raw, self._max_bytes, self._raw_bytes = read, max_bytes, 0
+        self._raw, self._raw_bytes = read, 0
         self._ended, self.buffers = False, list[bytearray]()
+        self._packed = b""  # compressed bytes to unpack
         # A pipe may return a byte at a time.
         first = b""
         while len(first) < LONGEST_MAGIC and (more := self._read_raw(HEAD)):
@@ -150,10 +145,8 @@ class TextFile(File):
         head = first + space[: self._fill(memoryview(space))]
         if self.is_packed and packing(head):
             raise FileFormatError("the file is compressed twice; decompress it once", file=name)
-        pairs = min(len(head), 64) // 2
-        if pairs >= 2 and b"\0" * pairs in (head[0 : 2 * pairs : 2], head[1 : 2 * pairs : 2]):
-            raise FileFormatError(_UTF16, file=self.name)
-        self.head, self.done = head.removeprefix(BYTE_ORDER_MARK), self._raw_bytes
+        self.head = head.removeprefix(BYTE_ORDER_MARK)
+        self.done = self._raw_bytes - len(self._packed)
 
     def _read_raw(self, size: int) -> bytes:
         try:
@@ -171,12 +164,12 @@ class TextFile(File):
         while True:
             if self._member is None:  # between members; tapes and some tools pad with zeros
                 while not (packed := self._packed.lstrip(b"\0")):
-                    self._packed = self._read_raw(_AT_A_TIME)
+                    self._packed = self._read_raw(HEAD)
                     if not self._packed:
                         return b""
                 self._packed, self._member = packed, self._make()
             if not self._packed and getattr(self._member, "needs_input", True):
-                self._packed = self._read_raw(_AT_A_TIME)
+                self._packed = self._read_raw(HEAD)
                 if not self._packed:
                     raise FileFormatError(
                         f"the {self._format} data is truncated, and was not used", file=self.name
@@ -205,14 +198,10 @@ class TextFile(File):
             if self._ended:
                 self.check_unchanged()
             self.text_bytes += len(data)
-            if self._max_bytes is not None and self.text_bytes > self._max_bytes:
-                raise FileFormatError(
-                    f"the text is longer than max_bytes={self._max_bytes:,}", file=self.name
-                )
         return filled
 
-    def loads(self, chunk_bytes: int) -> Iterator[Callable[[], Text]]:
-        """Yield a function for each chunk of whole lines.
+    def chunks(self, chunk_bytes: int) -> Iterator[Text | Fault]:
+        """Yield chunks of whole lines.
 
         A chunk grows for a longer line; one beyond the longest line ends the text with a fault.
         """
@@ -226,24 +215,26 @@ class TextFile(File):
             buffer[: len(carry)] = carry
             with memoryview(buffer) as view:
                 end = len(carry) + self._fill(view[len(carry) : want])
-            self.done = self._raw_bytes
+            self.done = self._raw_bytes - len(self._packed)
             # Cut it after the last whole line.
             stop = min(end, want)
             cut = buffer.rfind(b"\n", 0, stop) + 1
             if self._ended and end <= want:
                 cut = end
             if want > chunk_bytes and (buffer.find(b"\n", 0, stop) + 1 or stop) > MAX_LINE:
-                yield _too_long
+                yield Fault(
+                    1, f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?"
+                )
                 return
             carry, want = bytes(buffer[cut:end]), chunk_bytes if cut else 2 * want
             if cut:
                 buffer[cut : cut + len(PADDING)] = PADDING
-                yield partial(Text, buffer, cut)
+                yield Text(buffer, cut)
 
 
-def open_text(source: OneSource, max_bytes: int | None) -> TextFile:
+def open_text(source: OneSource) -> TextFile:
     """Open ranking data in a file, standard input ("-") or a binary file object."""
-    file = _open_any(source, max_bytes)
+    file = open_any(source)
     kind = foreign_kind(file.head)
     if kind is not None:
         file.close()
@@ -251,7 +242,7 @@ def open_text(source: OneSource, max_bytes: int | None) -> TextFile:
     return file
 
 
-def _open_any(source: OneSource, max_bytes: int | None) -> TextFile:
+def open_any(source: OneSource) -> TextFile:
     """Open any text in the same way as `open_text`."""
     if not isinstance(source, (str, os.PathLike)):
         name = str(getattr(source, "name", "<stream>"))
@@ -259,10 +250,10 @@ def _open_any(source: OneSource, max_bytes: int | None) -> TextFile:
             raise FileFormatError(
                 "pass a path, '-' or a file object opened in binary mode", file=name
             )
-        return TextFile(source.read, name, max_bytes)
+        return TextFile(source.read, name)
     path = os.fspath(source)
     if path == "-":
-        return TextFile(partial(os.read, sys.stdin.fileno()), "<stdin>", max_bytes)
+        return TextFile(partial(os.read, sys.stdin.fileno()), "<stdin>")
     if os.path.isdir(path):
         raise FileFormatError("the path is a directory; pass a file in it", file=path)
     try:
@@ -271,7 +262,7 @@ def _open_any(source: OneSource, max_bytes: int | None) -> TextFile:
         raise FileFormatError(str(error.strerror), file=path) from None
     try:
         regular = path if os.path.isfile(path) else None
-        return TextFile(partial(os.read, fd), path, max_bytes, regular, fd)
+        return TextFile(partial(os.read, fd), path, regular, fd)
     except BaseException:
         os.close(fd)
         raise
@@ -281,12 +272,10 @@ def lines_of(path: str) -> Iterator[tuple[int, bytes]]:
     """Yield the number (from 1) and the content of each line in a text, plain or compressed,
     without line ends."""
     number = 0
-    with contextlib.closing(_open_any(path, None)) as file:
-        for load in file.loads(4 << 20):
-            try:
-                text = load()
-            except UnreadableLine as error:
-                raise error.args[0].error(path, number) from None
+    with contextlib.closing(open_any(path)) as file:
+        for text in file.chunks(4 << 20):
+            if isinstance(text, Fault):
+                raise text.error(path, number)
             for line in text.split():
                 number += 1
                 yield number, line
@@ -301,7 +290,7 @@ def first_line(path: str) -> bytes:
 def quote_token(token: bytes) -> str:
     """Return a token for use in messages, in printable, quoted and shortened form."""
     text = token if len(token) <= _LONGEST else token[:_LONGEST] + b"..."
-    return f"'{text.decode('ascii', 'backslashreplace').translate(_CONTROL)}'"
+    return repr(text).removeprefix("b")
 
 
 def separator_in(head: bytes) -> bytes:

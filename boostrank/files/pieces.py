@@ -14,7 +14,8 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any, BinaryIO, NamedTuple
 
@@ -92,46 +93,51 @@ class DataFiles:
             if isinstance(source, SimpleNamespace):
                 source.seek(0)
         with closing(self.spec.source(self.files, Reading(**self._reading, whole=True))) as opened:
-            file, before, piece = opened.first, opened.header_lines, None
-            last = carry = b""  # query of the previous row in this file; comments before the next
-            for current, block in opened.blocks(CHUNK_BYTES, 1):
-                if current is not file:
-                    if piece is not None and carry:
-                        yield _with_comments(piece, carry)
-                        carry = b""
-                    file, last, before = current, b"", opened.header_lines
-                if block.text is None:
-                    continue
-                if block.unterminated:
-                    warn_user(
-                        f"{file.name}: the last line has no newline; the file may be truncated"
-                    )
-                # Yield each query, with the comments and blank lines before it.
-                begin, starts = 0, block.runs[:, slots.RUN_ROW].tolist()
-                for i, (start, stop) in enumerate(pairwise([*starts, block.n_rows])):
-                    qid = block.names.get(i) or b"%d" % block.runs[i, slots.RUN_ID]
-                    end = int(block.ends[stop - 1])
-                    text, line = block.text[begin:end], before + int(block.runs[i, slots.RUN_LINE])
-                    if carry:
-                        text, carry = memoryview(carry + text), b""
-                    rows, begins = stop - start, qid != last
-                    piece = Piece(qid, text, rows, begins, file.name, line, block.head)
-                    yield piece
-                    begin, last = end, qid
-                if block.bad:
-                    raise block.bad[0].error(file.name, before, by_row=self.columnar)
-                if not self.columnar:
-                    carry += block.text[begin:]
-                before += int(block.counts[slots.LINES])
-                if len(carry) > _MOST_COMMENTS:
-                    reason = f"more than {_MOST_COMMENTS >> 20} MiB of comments or blank lines"
-                    raise FileFormatError(f"{reason}; remove them", file=file.name, line=before)
-                if self._progress is not None:
-                    self._progress(opened.done, opened.total)
+            piece, carry = None, b""  # comments before the next row
+            for file, blocks in groupby(opened.blocks(CHUNK_BYTES, 1), itemgetter(0)):
+                before, last = opened.header_lines, b""  # query of the previous row
+                for _, block in blocks:
+                    if block.text is None:
+                        continue
+                    if block.unterminated:
+                        warn_user(
+                            f"{file.name}: the last line has no newline; the file may be truncated"
+                        )
+                    # Yield each query, with the comments and blank lines before it.
+                    begin, starts = 0, block.runs[:, slots.RUN_ROW].tolist()
+                    for i, (start, stop) in enumerate(pairwise([*starts, block.n_rows])):
+                        qid = block.names.get(i) or b"%d" % block.runs[i, slots.RUN_ID]
+                        end, line = int(block.ends[stop - 1]), int(block.runs[i, slots.RUN_LINE])
+                        text = block.text[begin:end]
+                        if carry:
+                            text, carry = memoryview(carry + text), b""
+                        piece = Piece(
+                            qid,
+                            text,
+                            stop - start,
+                            qid != last,
+                            file.name,
+                            before + line,
+                            block.head,
+                        )
+                        yield piece
+                        begin, last = end, qid
+                    if block.bad:
+                        raise block.bad[0].error(file.name, before, by_row=self.columnar)
+                    if not self.columnar:
+                        carry += block.text[begin:]
+                    before += int(block.counts[slots.LINES])
+                    if len(carry) > _MOST_COMMENTS:
+                        reason = f"more than {_MOST_COMMENTS >> 20} MiB of comments or blank lines"
+                        raise FileFormatError(f"{reason}; remove them", file=file.name, line=before)
+                    if self._progress is not None:
+                        self._progress(opened.done, opened.total)
+                # The comments after a file's last row are a part of its query.
+                if piece is not None and carry:
+                    yield piece._replace(text=memoryview(carry), rows=0, begins=False)
+                    carry = b""
             if piece is None:
                 raise FileFormatError(NO_ROWS, file=opened.first.name)
-            if carry:
-                yield _with_comments(piece, carry)
 
     def contiguous_pieces(self) -> Iterator[Piece]:
         """Yield the pieces, and refuse queries that are not contiguous."""
@@ -169,11 +175,6 @@ class Piece(NamedTuple):
     head: Any = b""
 
 
-def _with_comments(piece: Piece, text: bytes) -> Piece:
-    """Return the comments that follow a file's last row, as a part of its query."""
-    return piece._replace(text=memoryview(text), rows=0, begins=False)
-
-
 def draw(qid: bytes, seed: int, purpose: bytes) -> int:
     """Return a hash of query id, seed and purpose, which is below 2^64 and does not depend on the
     file."""
@@ -202,20 +203,20 @@ _PACKERS: dict[str, Callable[[BinaryIO], Any]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Written:
     """The path, the number of rows and the number of queries of a written file."""
 
     path: str
-    rows: int
-    queries: int
+    rows: int = 0
+    queries: int = 0
 
 
-class Output:
+class Output(Written):
     """A writer of lines, which `open_output` creates."""
 
     def __init__(self, path: str, file: BinaryIO) -> None:
-        self.path, self.rows, self.queries = path, 0, 0
+        super().__init__(path)
         self._head: Any = None
         pack = _PACKERS.get(os.path.splitext(path)[1])
         self._file = file
@@ -265,11 +266,6 @@ class Output:
         ends = np.cumsum(pieces[:, 1]) + len(self._head)
         for i in np.argsort(pieces[:, 0], kind="stable"):
             out.write(text[ends[i] - pieces[i, 1] : ends[i]])
-
-    @property
-    def written(self) -> Written:
-        """Return the totals so far."""
-        return Written(self.path, self.rows, self.queries)
 
 
 class ColumnarOutput(Output):

@@ -11,8 +11,8 @@ from boostrank.files.source import AnySource
 from boostrank.files.store import stream_files
 from boostrank.options import Option, ReadOptions, declared, takes_options
 
-_SHARED = [Option(name=name, help="") for name in ("like", "threads", "progress")]
-_takes_reader_options = takes_options((*_SHARED, *declared(ReadOptions).values()), alone=False)
+_SHARED = [Option(name=name, help="") for name in ("like", "threads", "progress", "chunk_bytes")]
+_takes_reader_options = takes_options((*_SHARED, *declared(ReadOptions).values()))
 
 
 @_takes_reader_options
@@ -33,8 +33,8 @@ def read(path: AnySource, *, format: str = "auto", **options: Any) -> RankingDat
         options: fields of `boostrank.options.ReadOptions`, the reading options in `boostrank train
             --help`. `like` is the training data (or their `FeatureSpace`) whose features are read:
             others are ignored with a warning, and absent ones are zero. `threads` (None for all
-            cores) does not affect the result. `progress` is called with the bytes read and their
-            total (or None).
+            cores) and `chunk_bytes`, the size of the pieces that they parse, do not affect the
+            result. `progress` is called with the bytes read and their total (or None).
 
     Raises:
         FileFormatError: unreadable content. The message names the file, the first such line or row,
@@ -58,6 +58,7 @@ def read(path: AnySource, *, format: str = "auto", **options: Any) -> RankingDat
 def stream(
     path: AnySource,
     *,
+    format: str = "auto",
     cache: str | os.PathLike[str] | bool = True,
     external_memory: bool = False,
     **options: Any,
@@ -68,7 +69,7 @@ def stream(
     which is removed with the data set or when the process ends.
 
     Args:
-        path, options: see `boostrank.read`; `format` is an option.
+        path, format, options: see `boostrank.read`.
         cache: cache folder. True means `.boostrank-cache` next to the first file, and False
             disables the cache, which is never used for sources that can be read only once (pipes).
         external_memory: whether XGBoost also keeps its bins on disk.
@@ -88,4 +89,6 @@ def stream(
         ...     data.on_disk, data.features[0:1].tolist()
         (True, [[0.5, 1.0]])
     """
-    return stream_files(path, cache=cache, external_memory=external_memory, **options)
+    return stream_files(
+        path, format=format, cache=cache, external_memory=external_memory, **options
+    )

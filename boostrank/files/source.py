@@ -7,19 +7,19 @@ is a module in `boostrank.files.formats` with a `SPEC`.
 from __future__ import annotations
 
 import glob
+import math
 import os
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from boostrank.core.errors import FileFormatError, ParameterError, did_you_mean
+from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.core.files import path_of
 from boostrank.core.params import Registry
 from boostrank.core.types import Float64Array, Int64Array
@@ -27,7 +27,7 @@ from boostrank.data.categories import Categories, Coding
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.feature_space import NUMBERED, FeatureSpace, misfit, space_of
 from boostrank.data.roles import DEFAULTS
-from boostrank.files.blocks import LINES, Block, UnreadableLine
+from boostrank.files.blocks import LINES, Block, Fault
 from boostrank.files.names import numbered_names
 from boostrank.files.side_files import GROUP_SUFFIXES, UNREAD_SUFFIXES, WEIGHT_SUFFIX, refuse_unread
 from boostrank.options import ReadOptions, as_list
@@ -35,8 +35,6 @@ from boostrank.records import jsonable
 
 OneSource = str | os.PathLike[str] | BinaryIO
 AnySource = OneSource | Sequence[OneSource]
-Load = Callable[[], Any]
-"""Function that loads a chunk, in any thread."""
 Progress = Callable[[int, int | None], None] | None
 """Function that is called with the number of bytes read and the total number, which is None if it
 is unknown."""
@@ -166,8 +164,8 @@ class File:
                 file=self.name,
             )
 
-    def loads(self, chunk_bytes: int) -> Iterator[Load]:
-        """Yield functions that load the chunks, in order."""
+    def chunks(self, chunk_bytes: int) -> Iterator[Any]:
+        """Yield the chunks in order, or a `Fault` at the end for a line that is no chunk."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -177,7 +175,7 @@ class File:
             self._descriptor = None
 
 
-Task = tuple[File, Callable[[], Block]]
+Task = tuple[File, Callable[[], Block | Fault]]
 Then = Callable[[Block], Any] | None
 
 
@@ -229,15 +227,15 @@ class Source:
 
     # A format defines these -----------------------------------------------------------------------
 
-    def open_file(self, source: OneSource, max_bytes: int | None) -> Any:
+    def open_file(self, source: OneSource) -> Any:
         """Open a file as a `File`."""
         raise NotImplementedError
 
     def begin(self, file: Any) -> None:
         """Read the beginning of an opened file, such as a header."""
 
-    def parse(self, file: Any, load: Load) -> Block:
-        """Parse the chunk that `load` returns. Several threads call this method."""
+    def parse(self, file: Any, chunk: Any) -> Block:
+        """Parse a chunk. Several threads call this method."""
         raise NotImplementedError
 
     def schema(self, totals: Any) -> FeatureSpace:
@@ -284,10 +282,7 @@ class Source:
         return self._closed_bytes + sum(file.done for file in self._open)
 
     def _next(self, i: int) -> File:
-        max_bytes = self.reading.max_bytes
-        if max_bytes is not None:
-            max_bytes -= self._closed_text_bytes + sum(file.text_bytes for file in self._open)
-        file: File = self.open_file(self._files[i], max_bytes)
+        file: File = self.open_file(self._files[i])
         self._open.append(file)
         self.begin(file)
         return file
@@ -301,11 +296,17 @@ class Source:
             share = file.total // (4 * threads) if file.total is not None else chunk_bytes
             size = max(1, min(chunk_bytes, MAX_LINE, max(share, _SMALLEST_CHUNK)))
             yield file, partial(Block, np.zeros(0))
-            for load in file.loads(size):
-                yield file, partial(self._run, file, load, then)
+            for chunk in file.chunks(size):
+                text_bytes = self._closed_text_bytes + sum(file.text_bytes for file in self._open)
+                if text_bytes > (self.reading.max_bytes or math.inf):
+                    reason = f"the text is longer than max_bytes={self.reading.max_bytes:,}"
+                    raise FileFormatError(reason, file=file.name)
+                yield file, partial(self._run, file, chunk, then)
 
-    def _run(self, file: File, load: Load, then: Then) -> Block:
-        block = self.parse(file, load)
+    def _run(self, file: File, chunk: Any, then: Then) -> Block | Fault:
+        if isinstance(chunk, Fault):
+            return chunk
+        block = self.parse(file, chunk)
         if then is not None and block.n_rows:
             block.result = then(block)
         return block
@@ -323,10 +324,9 @@ class Source:
             if current is not file:
                 self.leave(file)
                 file, lines_before = current, self.header_lines
-            try:
-                block = parse_chunk()
-            except UnreadableLine as error:
-                raise error.args[0].error(file.name, lines_before) from None
+            block = parse_chunk()
+            if isinstance(block, Fault):
+                raise block.error(file.name, lines_before)
             lines_before += int(block.counts[LINES])
             self.in_order(block)
             yield file, block
@@ -486,26 +486,15 @@ def format_by_magic(head: bytes) -> Format | None:
 def _by_content(source: Any) -> Format:
     """Return the format of a regular file from its content. The default is libsvm, also for
     pipes."""
-    libsvm, by_magic = FORMATS.get("libsvm"), None
+    libsvm = FORMATS.get("libsvm")
     if not os.path.isfile(path_of(source) or ""):
         return libsvm
-    with suppress(OSError), open(source, "rb") as file:
-        by_magic = format_by_magic(file.read(8))
     head = libsvm.source.head_of(source)  # type: ignore[attr-defined]
-    return by_magic or next((spec for spec in FORMATS if spec.looks_so(head)), libsvm)
+    by_text = next((spec for spec in FORMATS if spec.looks_so(head)), libsvm)
+    return format_by_magic(head) or by_text
 
 
 def open_files(source: AnySource, format: str = "auto", **options: Any) -> tuple[Format, Source]:
     """Open files and return their format and source."""
     spec = format_of(source, format)
-    return spec, spec.source(expand(source), reading_of(spec, **options))
-
-
-def reading_of(spec: Format, **options: Any) -> Reading:
-    """Return reading options. An unknown name is an error."""
-    names = [field.name for field in fields(Reading)]
-    for name in options:
-        if name not in names:
-            hint = did_you_mean(name, names, list_all=False)
-            raise ParameterError(f"{spec.name} files do not support {name}.{hint}")
-    return Reading(**options)
+    return spec, spec.source(expand(source), Reading(**options))

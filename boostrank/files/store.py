@@ -3,11 +3,10 @@
 One pass over the files writes their float32 values, dense or sparse. Labels and queries stay in
 memory. Later steps (bins, hashes, predictions) read pieces of rows at the speed of the page cache.
 
-A cache entry is one file: a header (JSON with key and note) and a checksum. It refers to one large
-file of another library, whose length and checksum are in the header and are verified first. Both
-files are written under new names and synced before the entry is renamed into place, so a killed run
-leaves the old or the new entry. If two runs write the same entry, the last one wins, and both are
-correct. An entry is ignored if it has another key or user, or is truncated or damaged.
+A cache entry is a file of another library, followed by a checksum of its content and its key. It
+is written under a new name and synced before it is renamed into place, so a killed run leaves the
+old or the new entry. If two runs write the same entry, the last one wins, and both are correct. An
+entry is ignored if it has another key or user, or is truncated or damaged.
 """
 
 from __future__ import annotations
@@ -27,25 +26,24 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-import msgspec
 import numpy as np
 
 from boostrank.core.errors import BoostrankError, TrainingError, warn_user
-from boostrank.core.files import path_of, remove_leftovers, write_atomically
+from boostrank.core.files import path_of
 from boostrank.core.machine import return_memory
 from boostrank.core.types import Array
-from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import InParts
 from boostrank.files.assemble import read_files
 from boostrank.files.blocks import Block, dense_matrix, sparse_matrix
-from boostrank.files.source import AnySource, expand, format_of, reading_of
-from boostrank.records import BigFile, CacheHeader, as_record, from_json, jsonable
+from boostrank.files.source import AnySource, expand
+from boostrank.records import jsonable
 
 FOLDER = ".boostrank-cache"
 
 _DIGEST = 32
-# Unreferenced large files younger than this may still be in use by another run.
+_PIECE = 1 << 20  # bytes hashed at a time
+# Another run may still write an unfinished file younger than this.
 _ORPHAN_AFTER = 3600.0
 # Chunks are small because the buffers of the reader count towards the memory limit.
 CHUNK_BYTES = 4 << 20
@@ -64,7 +62,7 @@ class RowStore:
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self.folder = os.fspath(folder or tempfile.gettempdir())
         self._file = tempfile.TemporaryFile(  # noqa: SIM115
-            dir=self.folder, prefix=".boostrank-rows-", buffering=0
+            dir=self.folder, prefix=".boostrank-rows-"
         )
         self._lock = threading.Lock()
         # Position in the file, and type of a row, of the arrays of each block.
@@ -78,11 +76,8 @@ class RowStore:
         try:
             for array in arrays:
                 stored.append((self._size, np.dtype((array.dtype, array.shape[1:]))))
-                data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-                while data:
-                    count = self._file.write(data) or 0
-                    self._size += count
-                    data = data[count:]
+                self._size += self._file.write(np.ascontiguousarray(array).data)
+            self._file.flush()
         except OSError as error:
             raise TrainingError(
                 f"{self.folder}: there is not enough space for the rows ({error.strerror},"
@@ -169,19 +164,6 @@ class StoredFeatures(InParts):
 # The cache ----------------------------------------------------------------------------------------
 
 
-class Entry(NamedTuple):
-    """The contents of an entry: plain data, and the opened and verified large file."""
-
-    note: dict[str, Any]
-    big: BinaryIO
-
-    def big_path(self) -> str:
-        """Return a path to the verified file, which remains valid if the file is replaced in the
-        meantime."""
-        same = f"/proc/self/fd/{self.big.fileno()}"
-        return same if os.path.exists(same) else str(self.big.name)
-
-
 @dataclass
 class Cache:
     """Cache entries in one folder, which is created when the first entry is written.
@@ -193,51 +175,37 @@ class Cache:
     folder: Path
     refused: str | None = None
 
-    def load(self, name: str, key: Mapping[str, Any]) -> Entry | None:
-        """Return the entry with this name if its key matches exactly and the entry is intact."""
-        header = _read_header(self.folder / name)
-        if header is None or header.big is None or header.key != jsonable(key):
-            return None
+    def load(self, name: str, key: Mapping[str, Any]) -> BinaryIO | None:
+        """Return the open file of the entry with this name if it is intact and its key matches
+        exactly."""
         try:
-            file = _open(self.folder / Path(header.big.name).name)
+            file = _open(self.folder / name)
         except (OSError, ValueError):
             return None
-        size = os.fstat(file.fileno()).st_size
-        if size != header.big.size or _checksum(file) != header.big.checksum:
-            file.close()
-            return None
-        return Entry(header.note, file)
+        checksum = _checksum(file, key, os.fstat(file.fileno()).st_size - _DIGEST)
+        if file.read() == checksum:
+            return file
+        file.close()
+        return None
 
-    def save(
-        self,
-        name: str,
-        key: Mapping[str, Any],
-        note: Mapping[str, Any],
-        write_big: Callable[[str], bool],
-    ) -> bool:
+    def save(self, name: str, key: Mapping[str, Any], write: Callable[[str], bool]) -> bool:
         """Write or replace an entry. Return False on failure, and store the reason in `refused`.
 
-        The contents must depend only on the key. `write_big` writes the large file and returns True
+        The content must depend only on the key. `write` writes the file at a path, and returns True
         if it is complete.
         """
-        entry, path = self.folder / name, self.folder / f"{name}.{secrets.token_hex(6)}.big"
+        path = self.folder / f"{name}.{secrets.token_hex(6)}.tmp"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            remove_leftovers(entry)
-            # Write, sync and checksum the large file.
             path.touch(exist_ok=False)  # raises the system's reason, which engines do not report
             path.unlink()
-            if not write_big(str(path)):
+            if not write(str(path)):
                 raise OSError(0, "the file is incomplete: the disk may be full")
-            with open(path, "rb") as file:
+            with open(path, "r+b") as file:
+                file.write(_checksum(file, key, os.fstat(file.fileno()).st_size))
+                file.flush()
                 os.fsync(file.fileno())
-                size = os.fstat(file.fileno()).st_size
-                big = BigFile(name=path.name, size=size, checksum=_checksum(file))
-            # Write the entry.
-            previous = _read_header(entry)
-            header = CacheHeader(key=jsonable(key), note=dict(note), big=big)
-            body = json.dumps(msgspec.to_builtins(header)).encode()
-            write_atomically(entry, body + _digest(body))
+            os.replace(path, self.folder / name)
         except BaseException as error:
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -248,12 +216,10 @@ class Cache:
                 self.refused = getattr(cause, "strerror", None) or str(error)
                 warn_user(f"no cache in {self.folder}: {self.refused}")
             return False
-        # Remove unreferenced files.
-        replaced = previous.big.name if previous and previous.big else ""
-        for path in self.folder.glob(f"{name}.*.big"):
+        # Remove the files of killed runs.
+        for path in self.folder.glob(f"{name}.*.tmp"):
             with contextlib.suppress(OSError):
-                is_old = time.time() - path.stat().st_mtime > _ORPHAN_AFTER
-                if path.name != big.name and (path.name == replaced or is_old):
+                if time.time() - path.stat().st_mtime > _ORPHAN_AFTER:
                     path.unlink()
         return True
 
@@ -264,27 +230,20 @@ def entry_name(what: str, *parts: Any) -> str:
     return f"{hashlib.blake2b(text.encode(), digest_size=10).hexdigest()}.{what}"
 
 
-def _read_header(path: Path) -> CacheHeader | None:
-    """Return the header of an entry, or None if there is no entry or a damaged one."""
-    try:
-        with _open(path) as file:
-            data = file.read()
-        if _digest(data[:-_DIGEST]) != data[-_DIGEST:]:
-            return None
-        return as_record(CacheHeader, from_json(data[:-_DIGEST]))
-    except (OSError, ValueError):
-        return None
+def open_path(file: BinaryIO) -> str:
+    """Return a path to an open file, which remains valid if the file is replaced in the
+    meantime."""
+    same = f"/proc/self/fd/{file.fileno()}"
+    return same if os.path.exists(same) else str(file.name)
 
 
-def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=_DIGEST).digest()
-
-
-def _checksum(file: Any) -> str:
-    """Return a hash of the file, which detects accidental damage."""
-    digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
-    file.seek(0)
-    return digest.hexdigest()
+def _checksum(file: BinaryIO, key: Mapping[str, Any], size: int) -> bytes:
+    """Return a hash of a key and of the first bytes of a file, which detects accidental damage."""
+    text = json.dumps(jsonable(key), sort_keys=True)
+    digest = hashlib.blake2b(text.encode(), digest_size=_DIGEST)
+    for start in range(0, size, _PIECE):
+        digest.update(file.read(min(_PIECE, size - start)))
+    return digest.digest()
 
 
 def _open(path: Path) -> BinaryIO:
@@ -303,27 +262,23 @@ def _open(path: Path) -> BinaryIO:
 
 
 class Origin(NamedTuple):
-    """The cache, key and file names of rows on disk."""
+    """The cache, the hash and the file names of rows on disk."""
 
     cache: Cache
-    key: Mapping[str, Any]
+    fingerprint: str
     names: tuple[str, ...]
 
 
 def stream_files(
     source: AnySource,
     *,
-    format: str = "auto",
     cache: str | os.PathLike[str] | bool = True,
     external_memory: bool = False,
     chunk_bytes: int = CHUNK_BYTES,
-    threads: int | None = None,
-    progress: Any = None,
     **options: Any,
 ) -> RankingDataset:
-    """Read files and keep their features on disk; see `boostrank.stream`."""
-    files, spec = expand(source), format_of(source, format)
-    reading = reading_of(spec, **options)
+    """Read files and keep their features on disk; see `boostrank.stream` and `read_files`."""
+    files = expand(source)
     paths = [path for path in map(path_of, files) if path is not None and os.path.isfile(path)]
     folder = None
     if cache is not False and len(paths) == len(files):
@@ -334,28 +289,10 @@ def stream_files(
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             store = RowStore(folder)
-    data = read_files(
-        files,
-        format=spec.name,
-        store=store or RowStore(),
-        chunk_bytes=chunk_bytes,
-        threads=threads,
-        progress=progress,
-        **options,
-    )
+    data = read_files(files, store=store or RowStore(), chunk_bytes=chunk_bytes, **options)
     return_memory()  # buffers of the reader threads
     data.features.external = external_memory
-    # The key has a hash of the rows: neither times of files nor versions of the reader matter.
+    # Neither times of files nor options and versions of the reader matter to bins, but the rows.
     if folder is not None:
-        changed = reading.changed | {"format": spec.name, "keep_names": None}
-        if spec.is_table:
-            trained = reading.trained_categories
-            categories = None if trained is None else to_record(trained)
-            changed |= {"labelled": reading.labelled, "columns": reading.roles, "known": categories}
-        space, like = reading.space, None  # what later files depend on in the training data
-        if space is not None:
-            names = entry_name("names", space.feature_names)
-            like = [space.index_base, space.n_features, names]
-        key = {"rows": data.fingerprint, "options": changed, "like": like}
-        data.features.origin = Origin(Cache(folder), key, tuple(paths))
+        data.features.origin = Origin(Cache(folder), data.fingerprint, tuple(paths))
     return data

@@ -43,7 +43,7 @@ from boostrank.files.blocks import (
 from boostrank.files.chunks import first_line
 from boostrank.files.columns import Columns, choose_columns
 from boostrank.files.side_files import GROUP_SUFFIXES, find_sidecar
-from boostrank.files.source import File, Load, OneSource, Reading, Source, format_of, open_files
+from boostrank.files.source import File, OneSource, Reading, Source, format_of, open_files
 from boostrank.options import typed_names
 
 _NUMERIC = re.compile(r"(u?int\d+|(half)?float|double|bool|decimal.*|null)\Z")
@@ -345,9 +345,8 @@ class TableSource(Source):
         }
         return text_words({name: (values.get(name, 0), rows) for name in self.text}, self.reading)
 
-    def parse(self, file: File, load: Load) -> Block:
+    def parse(self, file: File, chunk: Any) -> Block:
         """Convert the columns of a chunk to features, labels, query ids and weights."""
-        chunk = load()
         batch = self.batch(file, chunk)
         columns, faults, values, categories = file.columns, list(batch.faults), [], {}
         for j, position in enumerate(columns.places):

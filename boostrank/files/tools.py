@@ -23,7 +23,7 @@ import os
 import re
 import tempfile
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -52,6 +52,10 @@ DEFAULT_MEMORY = 256 << 20
 _PIECE_BYTES = 48  # of bookkeeping per piece
 _HELD = 64 << 20  # bytes of columns read between writes, which fill the row groups of all outputs
 
+Choose = Callable[[Piece, Sequence[Output]], int | None]
+"""Function that returns the number of the output for a query, given its first piece and all
+outputs."""
+
 
 def split(
     source: AnySource,
@@ -61,7 +65,7 @@ def split(
     seed: int = 0,
     progress: Progress = None,
     **reading: Any,
-) -> list[Written]:
+) -> Sequence[Written]:
     """Assign every query to one of several files by a hash of its id.
 
     The part of a query does not depend on the other queries, so no query moves from training to
@@ -73,23 +77,18 @@ def split(
         parts: share of the queries by part. The shares must sum to 1.
     """
     for name, share in parts.items():
-        if not re.fullmatch(r"[\w.-]+", name):
+        if not re.fullmatch(r"[\w.-]+", name) or not 0.0 < share <= 1.0:
             raise ParameterError(
-                f"part {name!r}: names may contain letters, digits, '.', '-' and '_'"
+                f"part {name!r} has share {share!r}; allowed: names of letters, digits, '.', '-'"
+                " and '_', and shares above 0, at most 1"
             )
-        if not 0.0 < share <= 1.0:
-            raise ParameterError(f"part {name} has share {share!r}; allowed: above 0, at most 1")
     total = math.fsum(parts.values())
     if abs(total - 1.0) > 1e-6:
         raise ParameterError(f"the shares of the parts add up to {total:g}, not 1")
     limits = [share * 2**64 for share in itertools.accumulate(parts.values())][:-1]
-    part = 0
 
-    def choose(piece: Piece) -> int:
-        nonlocal part
-        if piece.begins:
-            part = bisect.bisect_right(limits, draw(piece.qid, seed, b"split"))
-        return part
+    def choose(piece: Piece, outputs: Sequence[Output]) -> int:
+        return bisect.bisect_right(limits, draw(piece.qid, seed, b"split"))
 
     paths = [name_output(output, name) for name in parts]
     return _distribute(DataFiles(source, progress, **reading), paths, choose)
@@ -97,7 +96,7 @@ def split(
 
 def shard(
     source: AnySource, output: str, shards: int, *, progress: Progress = None, **reading: Any
-) -> list[Written]:
+) -> Sequence[Written]:
     """Distribute whole queries over files of about equal size. Each query goes to the file with the
     fewest rows so far.
 
@@ -106,14 +105,12 @@ def shard(
     """
     if not 1 <= shards <= MAX_OUTPUTS:
         raise ParameterError(f"shards={shards!r} is out of range; allowed: 1 to {MAX_OUTPUTS}")
-    rows = current = 0  # of the file of the current query, and its number
-    others = [(0, i) for i in range(1, shards)]  # heap of the other files
+    current = 0  # file of the previous query
+    others = [(0, i) for i in range(1, shards)]  # heap of the other files, with their rows
 
-    def choose(piece: Piece) -> int:
-        nonlocal rows, current
-        if piece.begins:
-            rows, current = heapq.heappushpop(others, (rows, current))
-        rows += piece.rows
+    def choose(piece: Piece, outputs: Sequence[Output]) -> int:
+        nonlocal current
+        current = heapq.heappushpop(others, (outputs[current].rows, current))[1]
         return current
 
     paths = [name_output(output, f"{i:03}") for i in range(shards)]
@@ -144,12 +141,10 @@ def sample(
             f"queries={queries!r} is out of range; allowed: a number, or a share above 0, at"
             " most 1.0"
         )
-    data, limit, keep = DataFiles(source, progress, **reading), queries * 2.0**64, False
+    data, limit = DataFiles(source, progress, **reading), queries * 2.0**64
 
-    def choose(piece: Piece) -> int | None:
-        nonlocal keep
-        keep = draw(piece.qid, seed, b"sample") < limit if piece.begins else keep
-        return 0 if keep else None
+    def choose(piece: Piece, outputs: Sequence[Output]) -> int | None:
+        return 0 if draw(piece.qid, seed, b"sample") < limit else None
 
     with open_output(output, data.spec, data.files) as out, data.again(number is not None):
         if number is not None:
@@ -161,7 +156,7 @@ def sample(
         _send(data.contiguous_pieces(), [out], choose)
         if out.queries == 0:
             raise DataError("no query was drawn; use a larger share or another seed")
-    return out.written
+    return out
 
 
 def sort(
@@ -200,53 +195,49 @@ def sort(
         files = [stack.enter_context(_temporary_file(output)) for _ in range(int(places[-1]) + 1)]
         parts = [ColumnarOutput("", file) if data.columnar else Output("", file) for file in files]
         written = [array("q") for _ in parts]  # rank and length of each piece
-
-        def choose(piece: Piece) -> int:
+        for piece in _draining(data.pieces(), parts):
             rank = ranks[piece.qid]
             written[places[rank]].extend((rank, len(piece.text)))
-            return int(places[rank])
-
-        _send(data.pieces(), parts, choose, declare=False)
+            parts[places[rank]].add(piece)
         for part, pieces in zip(parts, written, strict=True):
             part.finish()
             part.sort_into(out, np.array(pieces).reshape(-1, 2))
         out.rows, out.queries = sum(part.rows for part in parts), len(ranks)
-    return out.written
+    return out
 
 
-def _send(
-    pieces: Iterable[Piece],
-    outputs: Sequence[Output],
-    choose: Callable[[Piece], int | None],
-    *,
-    declare: bool = True,
-) -> None:
-    """Write each piece to the output chosen by `choose`, if any.
-
-    Args:
-        declare: whether to repeat the comments that number or name the features in each output.
-    """
-    read_bytes, declarations = 0, None
+def _draining(pieces: Iterable[Piece], outputs: Sequence[Output]) -> Iterator[Piece]:
+    """Yield pieces, and let all outputs write their rows from time to time, because a slice keeps
+    its whole batch in memory."""
+    read_bytes = 0
     for piece in pieces:
-        at = choose(piece)
+        yield piece
+        read_bytes += piece.text.nbytes
+        if read_bytes > _HELD:
+            read_bytes = 0
+            for out in outputs:
+                out.drain()
+
+
+def _send(pieces: Iterable[Piece], outputs: Sequence[Output], choose: Choose) -> None:
+    """Write each query to the output chosen by `choose`, if any, after the comments that number or
+    name the features."""
+    at = declarations = None
+    for piece in _draining(pieces, outputs):
+        if piece.begins:
+            at = choose(piece, outputs)
         if declarations is None:
-            declarations = b"" if piece.head or not declare else declarations_in(bytes(piece.text))
+            declarations = b"" if piece.head else declarations_in(bytes(piece.text))
         elif declarations and at is not None and not outputs[at].rows:
             # A later file may begin with declarations of its own.
             repeated = b"" if declarations_in(bytes(piece.text)) else declarations
             outputs[at].write(repeated)
         if at is not None:
             outputs[at].add(piece)
-        read_bytes += piece.text.nbytes
-        if read_bytes > _HELD:
-            # A slice keeps its whole batch in memory, so all outputs write their rows.
-            read_bytes = 0
-            for out in outputs:
-                out.drain()
 
 
-def _distribute(data: DataFiles, paths: list[str], choose: Callable[[Piece], int]) -> list[Written]:
-    """Write each piece to the output chosen by `choose`, atomically for all outputs."""
+def _distribute(data: DataFiles, paths: list[str], choose: Choose) -> list[Output]:
+    """Write each query to the output chosen by `choose`, atomically for all outputs."""
     real: dict[str, str] = {}
     for path in paths:
         other = real.setdefault(os.path.realpath(path), path)
@@ -268,7 +259,7 @@ def _distribute(data: DataFiles, paths: list[str], choose: Callable[[Piece], int
             )
         for out in outputs:  # flush everything before the first file is replaced
             out.finish()
-    return [out.written for out in outputs]
+    return outputs
 
 
 def _temporary_file(output: str) -> Any:

@@ -195,7 +195,7 @@ def test_files_that_count_from_another_number_are_refused(folder: Path, write: W
     result = refuse(
         "predict", plain, write("0 qid:1 1:2\n0 qid:1 2:2 6:1\n"), "--zero-based", "true"
     )
-    assert re.search("new.txt:2:13: feature 6 .*features 0 to 5.* count from 1", result.stderr)
+    assert re.search("new.txt:2:13: feature 6 .*features 0 to 5.* count from 0", result.stderr)
 
 
 def test_rows_that_all_end_before_the_models_last_feature_are_said(

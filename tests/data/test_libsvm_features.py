@@ -51,7 +51,7 @@ def test_fault_031_the_base_of_the_training_data_is_kept(read: Read) -> None:
 
 
 def test_fault_032_a_zero_based_file_after_one_based_training_data_is_refused(read: Read) -> None:
-    with refused("feature 0", "training data from 1", "--zero-based true", line=2, column=9):
+    with refused("feature 0", "training data count from 1", "--zero-based true", line=2, column=9):
         read("1 qid:8 1:1\n1 qid:9 0:1 1:2\n", like=read(ONE_BASED))
 
 

@@ -246,7 +246,7 @@ def test_fault_057_a_bomb_is_unpacked_in_little_memory(kind: str) -> None:
     tracemalloc.start()
     try:
         opened = LibsvmSource([io.BytesIO(packed)], Reading())
-        length = sum(load().size for load in opened.first.loads(1 << 20))
+        length = sum(text.size for text in opened.first.chunks(1 << 20))
         opened.close()
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -55,7 +55,7 @@ LONG = "y" * 100
         ("1 qid:a#b 1:1", ("qid 'a#b'", "blank"), 3),
         ("1 qid:1.5 1:1", ("qid '1.5'", "integer"), 3),
         ("1 qid:a\x01b 1:1", (r"qid 'a\x01b'", "control", "UTF-8"), 3),
-        ("1 qid:1 1:1 qid:2", ("'qid:2'", "second"), 13),
+        ("1 qid:1 1:1 qid:2", ("'qid:2'", "once"), 13),
         ("1 qid:1 abc", ("'abc'", "number:value"), 9),
         ("1 qid:1 :5", ("':5'", "number:value"), 9),
         ("1 qid:1 -3:5", ("'-3:5'", "not negative"), 9),
@@ -216,8 +216,9 @@ def test_more_than_one_blank_line_in_a_hundred_are_told(lines: int) -> None:
             "1 qid:1 1:1\n1 qid:2 0:1\n1 qid:2 y\n",
             {"on_bad_line": "skip", "max_bad_share": 0.7, "zero_based": "false"},
             [
-                "2 of 3 rows skipped; the first: <stream>:2:9: feature 0 occurs in a 1-based file;"
-                " use --zero-based true if the file is 0-based"
+                "2 of 3 rows skipped; the first: <stream>:2:9: feature 0 occurs, but the file or the"
+                " training data count from 1 (the default of arrays); use --zero-based true if they"
+                " count from 0"
             ],
         ),
     ],

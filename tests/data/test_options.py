@@ -68,7 +68,7 @@ def test_values_out_of_range_are_refused(options: dict[str, Any], words: str) ->
 
 @pytest.mark.parametrize("read", [boostrank.read, boostrank.stream])
 def test_an_unknown_option_is_refused_with_the_nearest_known_one(read: Callable[..., Any]) -> None:
-    with pytest.raises(ParameterError, match=r"missing_token.* 'missing_tokens'"):
+    with pytest.raises(TypeError, match=r"missing_token.* 'missing_tokens'"):
         read("train.txt", missing_token="NULL")
 
 

@@ -191,7 +191,7 @@ def test_weights_beside_the_file_are_read(file: Path) -> None:
 def test_a_change_of_the_same_size_and_time_is_seen(file: Path) -> None:
     """Case 60: the entry is keyed by the rows, whatever the file system says of the file."""
     before = os.stat(file)
-    key = stream_libsvm(file).features.origin.key
+    key = stream_libsvm(file).features.origin.fingerprint
     text = file.read_text()
     assert text[0] != "9"
     for label, is_same in (("9", False), (text[0], True)):
@@ -200,7 +200,7 @@ def test_a_change_of_the_same_size_and_time_is_seen(file: Path) -> None:
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
         changed = stream_libsvm(file)
         assert changed.labels[0] == float(label)
-        assert (changed.features.origin.key == key) == is_same
+        assert (changed.features.origin.fingerprint == key) == is_same
 
 
 @pytest.mark.parametrize(
@@ -213,11 +213,11 @@ def test_a_change_of_the_same_size_and_time_is_seen(file: Path) -> None:
         {"missing_tokens": "NA"},
     ],
 )
-def test_other_options_are_another_entry(file: Path, option: dict[str, Any]) -> None:
+def test_options_that_change_rows_are_another_entry(file: Path, option: dict[str, Any]) -> None:
     """Case 60: the key of the bins has all that rows depend on."""
     first, changed = stream_libsvm(file), stream_libsvm(file, **option)
-    assert changed.features.origin.key != first.features.origin.key
-    assert first.features.origin.key == stream_libsvm(file).features.origin.key
+    expected = [read_libsvm(file).fingerprint, read_libsvm(file, **option).fingerprint]
+    assert [data.features.origin.fingerprint for data in (first, changed)] == expected
     assert same_data(read_libsvm(file, **option), in_memory(changed))
 
 
@@ -270,7 +270,7 @@ def test_a_read_only_folder_means_no_cache_and_one_line(file: Path) -> None:
     try:
         cache = stream_libsvm(file).features.origin.cache
         with pytest.warns(DataWarning, match="no cache in"):
-            assert not cache.save("bins", {}, {}, lambda _: True)
+            assert not cache.save("bins", {}, lambda _: True)
     finally:
         os.chmod(file.parent, 0o700)
 
@@ -280,8 +280,8 @@ def test_a_cache_that_cannot_be_made_is_said_once(file: Path, tmp_path: Path) ->
     data = stream_libsvm(file, cache=tmp_path / "taken")
     assert data.fingerprint == read_libsvm(file).fingerprint
     with pytest.warns(DataWarning, match="no cache in"):
-        assert not data.features.origin.cache.save("bins", {}, {}, lambda _: True)
-    assert not data.features.origin.cache.save("bins", {}, {}, lambda _: True)
+        assert not data.features.origin.cache.save("bins", {}, lambda _: True)
+    assert not data.features.origin.cache.save("bins", {}, lambda _: True)
 
 
 def test_some_memory_is_free() -> None:

@@ -364,7 +364,7 @@ BAD_TEXTS: dict[str, tuple[str, str]] = {
     "no qid": ("1 qid:1 1:1\n\n1 1:1\n", ":3:3: the row has no qid"),
     "label": ("1 qid:1 1:1\nx qid:1\n", ":2:1: label 'x' is not a number"),
     "no label": ("1 qid:1 1:1\nqid:1 1:1\n", ":2:1: .*label is missing"),
-    "empty qid": ("1 qid: 1:1\n", ":1:3: qid '' is empty"),
+    "empty qid": ("1 qid: 1:1\n", ":1:3: qid '' .*empty"),
     "float qid": ("1 qid:2.5 1:1\n", ":1:3: .*not an integer"),
     "hash": ("1 qid:1#x 1:1\n", ":1:3: .*blank"),
     "nan": ("nan qid:1 1:1\n", ":1:1: label 'nan' is not a number"),

@@ -369,11 +369,11 @@ def feature_given_twice() -> None:
 def names_in_rows() -> None:
     Path("named.txt").write_text("# rows\n1 qid:1 bm25:0.3 ctr:1 # d1\n0 qid:1 bm25:0.5\n")
     result = invoke(*train("named.txt"))
-    command = re.search(r"python (-c .*)", result.stderr)
+    command = re.search(r"python (-c .*) writes a table", result.stderr)
     assert result.exit_code == 2
     assert "named.txt:2" in result.stderr
     assert command
-    subprocess.check_call([sys.executable, *shlex.split(command[1])])
+    subprocess.check_call([sys.executable, *shlex.split(command[1].replace("FILE", "named.txt"))])
     data = boostrank.read("named.txt.csv", layout="dense")
     assert data.feature_names == ("bm25", "ctr")
     assert data.features.tolist() == np.float32([[0.3, 1], [0.5, 0]]).tolist()

@@ -139,7 +139,8 @@ def test_report_04_verify_and_export_take_rows_without_labels_and_others_name_a_
         result = refuse(*command, says=("bare.txt:1:1", "qid:1", "sed"))
     doctor = invoke("doctor", bare)
     assert (doctor.exit_code, "fix: sed" in doctor.stdout) == (2, True)
-    subprocess.run(["bash", "-c", re.search("`(.+?)`", result.stderr)[1]], check=True)  # type: ignore[index]
+    command = re.search("`(.+?)`", result.stderr)[1].replace("FILE", bare)  # type: ignore[index]
+    subprocess.run(["bash", "-c", command], check=True)
     assert scores(model, "bare.txt.new") == scores(model, "train.txt")
 
 
@@ -230,7 +231,8 @@ def test_report_11_label_and_weight_are_refused_with_commands_that_write_both(mo
     result = refuse(
         "train", path, *TRAIN, "--model", "m.txt", says=("pairs.txt:1:1", "label:weight")
     )
-    subprocess.run(["bash", "-c", re.search("`(.+?)`", result.stderr)[1]], check=True)  # type: ignore[index]
+    command = re.search("`(.+?)`", result.stderr)[1].replace("FILE", path)  # type: ignore[index]
+    subprocess.run(["bash", "-c", command], check=True)
     data = boostrank.read("pairs.txt.new")
     assert data.queries.weights is not None
     assert (data.labels.tolist(), data.queries.weights.tolist()) == (Y.tolist(), [1, 2, 3, 4, 5, 6])

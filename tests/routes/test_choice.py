@@ -16,12 +16,10 @@ MB = 1e6
 
 
 def a_survey(rows: int | None, features: int = 136) -> Survey:
-    text = None if rows is None else 1110 * rows
     return Survey(
         exact=False,
         sampled_rows=10_000,
         refused_rows=0,
-        text_bytes=text,
         rows=rows,
         features=features,
         used=features,

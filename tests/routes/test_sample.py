@@ -49,7 +49,6 @@ def test_a_small_file_is_counted_exactly(file: Path) -> None:
     surveyed, data = survey(file), read_libsvm(file)
     assert surveyed.exact
     assert (surveyed.rows, surveyed.features) == data.features.shape
-    assert surveyed.text_bytes == file.stat().st_size
     dense = data.features.toarray() if data.is_sparse else data.features
     assert surveyed.nonzero == np.count_nonzero(dense) / dense.size
     assert surveyed.is_sparse == data.is_sparse
@@ -75,7 +74,6 @@ def test_a_compressed_file_is_unpacked_at_its_beginning_and_scaled(
     surveyed = survey(packed)
     assert not surveyed.exact
     assert surveyed.rows == pytest.approx(10 * ROWS, rel=0.2)
-    assert surveyed.text_bytes == pytest.approx(len(text), rel=0.2)
 
 
 def test_a_small_compressed_file_is_counted_exactly(file: Path, tmp_path: Path) -> None:
@@ -90,7 +88,7 @@ def test_of_a_pipe_nobody_knows_the_length(file: Path) -> None:
     stream = io.BytesIO(file.read_bytes())
     assert is_pipe(stream)
     surveyed = survey(stream)
-    assert (surveyed.rows, surveyed.text_bytes) == (None, None)
+    assert surveyed.rows is None
     assert surveyed.features == COLUMNS
     assert not is_pipe(file)
 
@@ -106,6 +104,17 @@ def test_several_files_are_one_data_set(file: Path, tmp_path: Path) -> None:
         part.write_text(file.read_text().replace("qid:", f"qid:{i}"))
     surveyed = survey([str(part) for part in parts])
     assert surveyed.rows == pytest.approx(3 * ROWS, rel=0.03)
+
+
+@pytest.mark.usefixtures("small_sample")
+def test_many_tables_that_know_their_rows_are_one_data_set(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    values = np.random.default_rng(1).random(2000)
+    table = pa.table({"label": values.round(), "qid": np.arange(2000) // 20, "a": values})
+    for i in range(5):
+        parquet.write_table(table, tmp_path / f"{i}.parquet")
+    assert survey(str(tmp_path / "*.parquet")).rows == pytest.approx(10_000, rel=0.03)
 
 
 def test_rows_that_cannot_be_read_are_counted(tmp_path: Path) -> None:

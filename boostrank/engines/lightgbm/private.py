@@ -24,7 +24,7 @@ from boostrank.data.arrays import Features
 from boostrank.data.rows import Rows, dense_batches, dense_rows
 from boostrank.engines.base import Peers
 from boostrank.files.blocks import zeroed
-from boostrank.files.store import Entry, Origin, entry_name
+from boostrank.files.store import Origin, entry_name, open_path
 
 _FLOAT32, _INT32 = 0, 2  # C_API_DTYPE_*
 ZERO = float(np.float32(1e-35))
@@ -144,7 +144,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
                 watch(start + piece.shape[0], rows)
         return_memory()  # lists of pushed values: a tenth of the bins or more
         if key is not None:  # before labels and weights, which the cache of the rows stores
-            data.origin.cache.save(self._name(data.origin, key), key, {}, self.save_bins)
+            data.origin.cache.save(self._name(data.origin, key), key, self.save_bins)
 
     def _create_bins(self, data: Features) -> None:
         """Create empty bins from a sample of all workers' rows."""
@@ -185,21 +185,19 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         return {
             "engine": f"lightgbm {lightgbm.__version__}",
             "params": binning,
-            "data": dict(data.origin.key),
+            "rows": data.origin.fingerprint,
             "reference": reference_key,
         }
 
     def _name(self, origin: Origin, key: dict[str, Any]) -> str:
-        return entry_name(
-            "bins", *origin.names, key["data"]["options"], key["data"]["like"], key["params"]
-        )
+        return entry_name("bins", *origin.names, key["params"], key["reference"] is None)
 
     def _load(self, origin: Origin, key: dict[str, Any], reference: Any) -> bool:
-        entry: Entry | None = origin.cache.load(self._name(origin, key), key)
+        entry = origin.cache.load(self._name(origin, key), key)
         if entry is None:
             return False
-        with entry.big:
-            self.load_bins(entry.big_path(), reference)
+        with entry:
+            self.load_bins(open_path(entry), reference)
         return True
 
     def _lazy_init(self, **arguments: Any) -> StreamedDataset:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from boostrank.core.errors import FileFormatError
 from boostrank.core.files import path_of
 from boostrank.data.roles import pandas_metadata
-from boostrank.files.source import File, Format, Load, OneSource, format_by_magic
+from boostrank.files.source import File, Format, OneSource, format_by_magic
 from boostrank.files.tables import Batch, TableSource, arrow, is_buffer, is_number, is_text
 from boostrank.options import typed_names
 
@@ -38,19 +37,19 @@ class ColumnarSource(TableSource):
     def open_batches(self, file: Any) -> tuple[Any, int | None, Batches]:
         """Return the schema, the number of rows (None if unknown), and the batches."""
 
-    def open_file(self, source: OneSource, max_bytes: int | None) -> ColumnarFile:
+    def open_file(self, source: OneSource) -> ColumnarFile:
         """Open a frame's buffer or a regular file.
 
         Raises:
             FileFormatError: the source has no random access, such as a pipe.
         """
         if is_buffer(source):
-            return ColumnarFile("<frame>", None, source, max_bytes)
+            return ColumnarFile("<frame>", None, source)
         path = path_of(source)
         if path is None or path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
             name = "<stdin>" if path == "-" else str(getattr(source, "name", source))
             raise FileFormatError("such files need random access; save the file to disk", file=name)
-        return ColumnarFile(path, path, source, max_bytes)
+        return ColumnarFile(path, path, source)
 
     def begin(self, file: ColumnarFile) -> None:
         """Read the schema, and choose the columns.
@@ -156,15 +155,14 @@ class ColumnarFile(File):
     places: list[int]
     batches: Batches
 
-    def __init__(self, name: str, path: str | None, source: Any, max_bytes: int | None) -> None:
+    def __init__(self, name: str, path: str | None, source: Any) -> None:
         try:
             super().__init__(name, path)
             self.handle = arrow().input_stream(source, compression=None)
         except OSError as error:
             raise FileFormatError(str(error.strerror or error), file=name) from None
-        self._max_bytes = max_bytes
 
-    def loads(self, chunk_bytes: int) -> Iterator[Load]:
+    def chunks(self, chunk_bytes: int) -> Iterator[Any]:
         """Yield the batches in order. Each batch is read when the iterator advances."""
         rows = max(1, chunk_bytes // (4 * max(1, len(self.places))))
         done, size = 0, self.total or 0
@@ -173,13 +171,9 @@ class ColumnarFile(File):
                 # Check buffer lengths before anything reads them, even for their total size.
                 batch.validate()
                 self.text_bytes += _bytes_of(batch)
-                if self._max_bytes is not None and self.text_bytes > self._max_bytes:
-                    raise FileFormatError(
-                        f"the columns have more than max_bytes={self._max_bytes:,}", file=self.name
-                    )
                 for first in range(0, batch.num_rows, rows):
                     self.done = size * done // self.rows if self.rows else size
-                    yield partial(batch.slice, first, rows)
+                    yield batch.slice(first, rows)
                 done += batch.num_rows
         except (arrow().ArrowException, OSError) as error:
             reason = f"the file is damaged after row {done:,}: {' '.join(str(error).split())}"

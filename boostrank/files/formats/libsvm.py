@@ -28,18 +28,18 @@ from boostrank.files.chunks import (
     CELL,
     LONE_RETURN,
     NUL_BYTE,
-    NUMBER,
     STAND_INS,
     STANDS_FOR_MISSING,
     Text,
     TextFile,
+    open_any,
     open_text,
     quote_token,
     separator_in,
 )
 from boostrank.files.names import name_in, names_in_head, same_names, words_in
 from boostrank.files.side_files import GROUP_SUFFIXES, find_sidecar
-from boostrank.files.source import Format, Load, OneSource, Reading, Source
+from boostrank.files.source import Format, OneSource, Reading, Source
 from boostrank.files.text import parser as parse
 
 _PROBED_LINES = 64
@@ -48,8 +48,6 @@ _INF, _REPEATED = ("stop", "keep", "missing"), ("stop", "first", "last")
 _NUMBER = re.compile(rb"[^ \t\r\n#]+")
 _HEAD = re.compile(rb"(?:[ \t]*(?:#[^\n]*|\r?)\n)*")
 _BASE = re.compile(rb"(?im)^[ \t]*#[ \t]*column indices are (zero|one)-based")  # scikit-learn
-_WEIGHTED = re.compile(rb"[-+.\d]+:[-+.\d]+\s+qid:")
-
 _NAMED = re.compile(rb"[^\W\d][^\s:]*:[-+.\d]\S*")
 _TO_TABLE = (
     'import sys, pandas; rows = [line.split("#")[0].split() for line in open(sys.argv[1])];'
@@ -57,25 +55,22 @@ _TO_TABLE = (
     " row in rows if row]).fillna(0).to_csv(sys.argv[2], index=False)"
 )
 
-# Codes that the parser does not distinguish.
-_UNEXPECTED_LABEL, _SECOND_QID, _NUMERIC_QID = range(parse.INCOMPLETE + 1, parse.INCOMPLETE + 4)
+_UNEXPECTED_LABEL = parse.INCOMPLETE + 1  # the parser does not distinguish it
 _MESSAGES = {
     parse.LABEL: "label {token} is not a number; each row has one label, finite in float64 and"
-    " with a decimal point",
+    " with a decimal point; for predict, `sed -E 's/^[^ #]+ //' FILE > FILE.new` leaves labels out",
     _UNEXPECTED_LABEL: "the row has the label {token}, but the first rows have none",
     parse.NO_QID: "the row has no qid; write qid:ID after the label"
     " (or, for all rows, sizes to FILE.query)",
     parse.UNEXPECTED_QID: "the row has {token}, but the first rows have no qid;"
     " all rows or none must have one",
-    parse.QID: "qid {value} is empty, contains control characters or '#', or is not UTF-8;"
-    " put a blank before a comment",
-    _NUMERIC_QID: "qid {value} is not an integer; if its decimals are zeros,"
-    " `sed -E 's/(qid:[0-9]+)\\.0* /\\1 /' FILE > FILE.new` writes integers",
-    parse.FEATURE: "{token} is not of the form number:value,"
-    " with a feature number that is whole and not negative",
-    _SECOND_QID: "{token} is the second qid of the row, or does not follow the label",
-    parse.ZERO_ID: "feature 0 occurs in a 1-based file; use --zero-based true if the file is"
-    " 0-based",
+    parse.QID: "qid {value} is not an integer or UTF-8 text, not empty and without '#' and control"
+    " characters; put a blank before a comment; if an integer has decimals,"
+    " `sed -E 's/(qid:[0-9]+)\\.0* /\\1 /' FILE > FILE.new` leaves them out",
+    parse.FEATURE: "{token} is not of the form number:value, with a feature number that is whole"
+    " and not negative; the label and qid:ID stand once, at the beginning",
+    parse.ZERO_ID: "feature 0 occurs, but the file or the training data count from 1 (the default"
+    " of arrays); use --zero-based true if they count from 0",
     parse.LARGE_ID: "feature number {number} is above {most:,}; raise --max-feature if it is"
     " correct",
     parse.DUPLICATE: "feature {feature} occurs twice in the row;"
@@ -112,42 +107,26 @@ class Scratch:
         self.size = size
 
 
-def _general(text: bytes, code: int) -> tuple[str, int] | None:
-    """Return the message about bytes that are invalid anywhere and their position, or None if there
-    are none."""
+def _general(text: bytes, code: int, line: int, at: int) -> Fault | None:
+    """Return the fault of bytes that are invalid anywhere, given their line and position, or None
+    if there are none."""
     if b"\0" in text:
-        return NUL_BYTE, text.index(b"\0")
+        return Fault(line, NUL_BYTE, at + text.index(b"\0"))
     if text.startswith(BYTE_ORDER_MARK):
-        return "the line contains a byte order mark, perhaps from concatenated files; remove it", 0
+        reason = "the line contains a byte order mark, perhaps from concatenated files; remove it"
+        return Fault(line, reason, at)
     if lone := re.search(rb"\r(?!\Z)", text):
-        return LONE_RETURN, lone.start()
+        return Fault(line, LONE_RETURN, at + lone.start())
     if code not in (parse.QID, parse.COMMENT) and not text.isascii():
-        return (
-            f"{quote_token(text)} has characters outside ASCII; write numbers with the digits 0-9",
-            0,
-        )
+        reason = "has characters outside ASCII; write numbers with the digits 0-9"
+        return Fault(line, f"{quote_token(text)} {reason}", at)
     return None
-
-
-def check_no_names(head: bytes, file: str) -> None:
-    """Refuse feature names that are used as numbers, as in `bm25:0.3`, and suggest a command that
-    writes a table."""
-    tokens = [token for row in _first_rows(head)[:1] for token in row[1:]]
-    pairs = [token for token in tokens if not token.startswith(b"qid:")]
-    if pairs and all(map(_NAMED.fullmatch, pairs)):
-        raise FileFormatError(
-            f"{quote_token(pairs[0])} has a name, but libsvm text has feature numbers; to write a "
-            f"table, run python -c '{_TO_TABLE}' {shlex.quote(file)} "
-            f"{shlex.quote(file + '.csv')}",
-            file=file,
-            line=1 + _comments(head).count(b"\n"),
-        )
 
 
 def check_no_table(head: bytes, file: str) -> None:
     """Refuse a table that was passed as libsvm text."""
     separator, line = separator_in(head), head.partition(b"\n")[0]
-    if line.count(b",") > 1 and not re.search(rb"[ #]", line.strip()) and not CELL.search(line):
+    if line.count(b",") > 1 and not re.search(rb"[ \t#]", line.strip()):
         separator = separator or b","
     if separator:
         kind = "csv" if separator == b"," else "tsv"
@@ -178,7 +157,6 @@ class LibsvmSource(Source):
         self._names = same_names(self._names, names_in_head(file.head, file.name), file.name)
         if len(self._open) == 1:
             check_no_table(file.head, file.name)
-            check_no_names(file.head, file.name)
             self._choose_options(file)
         number, base = _base_in_comment(file.head), self.base
         if None not in (number, base) and number != base and self.reading.zero_based == "auto":
@@ -194,7 +172,7 @@ class LibsvmSource(Source):
         """Return the first bytes of a text, decompressed, or b"" if it cannot be read, which the
         reader reports."""
         try:
-            with closing(open_text(path, None)) as file:
+            with closing(open_any(path)) as file:
                 return file.head
         except BoostrankError:
             return b""
@@ -247,9 +225,8 @@ class LibsvmSource(Source):
         options[parse.UNLABELLED] = self.unlabelled
         self.options = options
 
-    def parse(self, file: Any, load: Load) -> Block:
+    def parse(self, file: Any, text: Any) -> Block:
         """Parse the lines of a chunk by compiled code, in a buffer that an earlier chunk left."""
-        text: Text = load()
         try:
             scratch = self._free.pop()
         except IndexError:
@@ -328,14 +305,14 @@ class LibsvmSource(Source):
 
     def _fault(self, bad: Sequence[int], text: Text) -> Fault:
         """Return the reason why a row is refused, from the parser's N_BAD numbers."""
-        begin, code, feature = bad[parse.BAD_LINE_START], bad[parse.BAD_CODE], bad[parse.BAD_ID]
+        code, number_of_line, begin, token_begin, feature = bad  # as the parser numbers them
         end = text.buffer.index(b"\n", begin)
-        line, at = bytes(text.buffer[begin:end]), bad[parse.BAD_TOKEN] - begin
+        line, at = bytes(text.buffer[begin:end]), token_begin - begin
         token = re.split(rb"[ \t\n]", line[at:], maxsplit=1)[0]
         unread = line[at:] if code == parse.COMMENT else token
-        general = _general(unread, code)
+        general = _general(unread, code, number_of_line, at + 1)
         if general is not None:
-            return Fault(bad[parse.BAD_LINE], general[0], at + general[1] + 1)
+            return general
         # Choose the message.
         token = token.removesuffix(b"\r")
         if code != parse.QID:
@@ -343,10 +320,6 @@ class LibsvmSource(Source):
         number, _, value = token.partition(b":")
         if self.unlabelled and at == 0 and code in (parse.NO_QID, parse.FEATURE):
             code = _UNEXPECTED_LABEL
-        elif code == parse.FEATURE and number == b"qid":
-            code = _SECOND_QID
-        elif code == parse.QID and NUMBER.match(value):
-            code = _NUMERIC_QID
         message = _MESSAGES[code].format(
             token=quote_token(token),
             number=quote_token(number),
@@ -356,9 +329,9 @@ class LibsvmSource(Source):
         )
         # Some codes have more to say, or another place in the line.
         if code == parse.LABEL and CELL.match(token):
-            message = self._without_label(line.lstrip())
-        elif code == parse.LABEL and token.lower() in (*STAND_INS, b"nan"):
-            message += "; for predict, `sed -E 's/^[^ #]+ //' FILE > FILE.new` leaves labels out"
+            message = self._without_label(quote_token(token))
+        if code == parse.FEATURE and _NAMED.fullmatch(token):
+            message += f"; named features: python -c '{_TO_TABLE}' FILE FILE.csv writes a table"
         stand_in = ""
         if code == parse.VALUE and value.lower() in STAND_INS:
             stand_in = value.decode()
@@ -372,40 +345,29 @@ class LibsvmSource(Source):
             ]
             at = places[code == parse.DUPLICATE]
         if code == parse.LARGE_ID and self.reading.rows_alone:
-            last = int(self.options[parse.LIMIT])
+            last = self.options[parse.LIMIT]
             message = (
-                f"feature {feature} occurs, but the model has the features {self.base} to {last}: "
+                f"feature {feature} occurs, but the model has the features {self.base} to {last}:"
+                f" the data must match its training data, and count from {self.base}, too"
             )
-            if feature == last + 1 and self.base == 0:
-                message += (
-                    "does the file count from 1? It must count from 0, like the model's files"
-                )
-            else:
-                message += "do the data match its training data?"
-        if code == parse.ZERO_ID and self.reading.space is not None:
-            message = (
-                "feature 0: the file counts from 0, but the training data from 1 (the default"
-                " of arrays); use --zero-based true if the training data was an array"
-            )
-        return Fault(bad[parse.BAD_LINE], message, at + 1, stand_in)
+        return Fault(number_of_line, message, at + 1, stand_in)
 
-    def _without_label(self, line: bytes) -> str:
-        """Return the message about a row that begins with `number:`, with a command as its
+    def _without_label(self, token: str) -> str:
+        """Return the message about a row that begins with `number:`, with commands as its
         remedy."""
-        file = self._open[-1]
-        path = "FILE" if file.is_packed else file.path or "FILE"
-        source, new, token = shlex.quote(path), shlex.quote(f"{path}.new"), line.split()[0]
-        if self.weighted or _WEIGHTED.match(line):
+        if self.weighted:
             return (
-                f"{quote_token(token)} is label:weight, as in XGBoost, but FILE.weight holds"
-                rf" weights; run `sed -E 's/^([^:# ]+):[^ ]+/\1/' {source} > {new};"
-                rf" sed -En 's/^[^:# ]+:([^ ]+).*/\1/p' {source} > {new}.weight`"
+                f"{token} is label:weight, as in XGBoost, but FILE.weight holds weights; run"
+                r" `sed -E 's/^([^:# ]+):[^ ]+/\1/' FILE > FILE.new;"
+                r" sed -En 's/^[^:# ]+:([^ ]+).*/\1/p' FILE > FILE.new.weight`"
             )
-        reason = f"the row starts with {quote_token(token)}: its label is missing"
+        reason = f"the row starts with {token}: its label is missing"
         if self.some_lack_labels or not self.lacks_labels:
             return f"{reason}, but other rows have one (in scikit-learn, pass multilabel=False)"
-        command = f"sed 's/^[^#]/0 &/' {source} > {new}"
-        return f"{reason}, which only predict, verify and export allow; `{command}` writes 0"
+        return (
+            f"{reason}, which only predict, verify and export allow;"
+            " `sed 's/^[^#]/0 &/' FILE > FILE.new` writes 0"
+        )
 
     def _keep_cells(self, block: Block, scratch: Scratch) -> None:
         """Store the values in the block, in dense or sparse form, whichever is smaller."""

@@ -1,11 +1,7 @@
-"""Entries of the cache whose checksum is right and whose header is not: as if there were none, or
-data that train.
-"""
+"""Entries of the cache that are damaged: as if there were none."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
 from functools import cache
 from pathlib import Path
@@ -14,8 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 import boostrank
-from boostrank.files.store import _DIGEST
-from qa.fuzz.cases import damaged, edited, may_refuse
+from qa.fuzz.cases import damaged, may_refuse
 
 PARAMS = {
     "objective": "sdcg",
@@ -42,39 +37,25 @@ def good() -> Path:
 
 
 def entries_in(folder: Path) -> list[Path]:
-    """The entries in a folder, without large files."""
-    return sorted(path for path in folder.iterdir() if path.suffix != ".big")
-
-
-def header_of(path: Path) -> Any:
-    """The header of an entry."""
-    return json.loads(path.read_bytes()[:-_DIGEST])
+    """The entries in a folder."""
+    return sorted(folder.iterdir())
 
 
 @st.composite
 def _drawn(draw: Any) -> dict[str, Any]:
     entries = entries_in(good())
     number = draw(st.integers(0, len(entries) - 1))
-    header = header_of(entries[number])
-    fields = {key: value for key, value in header.items() if key != "key"}
-    return {
-        "place": number,
-        "header": json.dumps(draw(edited(fields))),
-        "body": draw(st.none() | damaged(entries[number].read_bytes()[:-_DIGEST])),
-    }
+    return {"place": number, "body": draw(damaged(entries[number].read_bytes()))}
 
 
 cases = _drawn()
 
 
-def check(place: int, header: str, body: bytes | None) -> None:
+def check(place: int, body: bytes) -> None:
     folder = Path("hostile")
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(good(), folder)
     entries = entries_in(folder)
-    path = entries[place % len(entries)]
-    if body is None:
-        body = json.dumps({"key": header_of(path)["key"], **json.loads(header)}).encode()
-    path.write_bytes(body + hashlib.blake2b(body, digest_size=_DIGEST).digest())
+    entries[place % len(entries)].write_bytes(body)
     with may_refuse():
         train(folder)

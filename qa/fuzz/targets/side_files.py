@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from hypothesis import strategies as st
 
@@ -43,7 +42,9 @@ def check(qid: bool, stream: bool, label: str, **beside: bytes | None) -> None:
         if body is not None:
             side.write_bytes(body)
     with may_refuse():
-        options: dict[str, Any] = {"stream": True, "cache": False} if stream else {}
-        data = boostrank.read(path, format="libsvm", threads=1, **options)
+        if stream:
+            data = boostrank.stream(path, format="libsvm", threads=1, cache=False)
+        else:
+            data = boostrank.read(path, format="libsvm", threads=1)
         if data.n_documents != ROWS or int(data.queries.ptr[-1]) != ROWS:
             raise PromiseBroken(f"{data.n_documents} of {ROWS} documents")
