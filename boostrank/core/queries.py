@@ -94,14 +94,13 @@ class QueryIndex:
                     " constant"
                 )
         if self.k is not None:
-            k, cutoffs = _to_int64(self.k), np.asarray(self.k)
-            wrong = first_true((cutoffs % 1 != 0) | (cutoffs < 0))
-            if k is None or wrong is not None:
-                q = wrong or 0
+            k = np.asarray(self.k)
+            bad = first_true((k % 1 != 0) | (k < 0) | (k >= 2.0**63))
+            if bad is not None:
                 raise DataError(
-                    f"query {self.qid[q]}: k={cutoffs[q]} is not a whole number of at least 0"
+                    f"query {self.qid[bad]}: k={k[bad]} is not a whole number of at least 0"
                 )
-            put("k", k)
+            put("k", k.astype(np.int64))
         if self.document_weights is not None:
             each = np.ascontiguousarray(self.document_weights, dtype=np.float64)
             put("document_weights", each)
@@ -147,10 +146,9 @@ class QueryIndex:
         bad = first_true(counts <= 0)
         if bad is not None:
             raise DataError(
-                f"group {bad} has size {counts[bad]}; every query needs at least one row"
+                f"group {bad} has size {counts[bad]}; every query needs at least one row;"
+                " pass query ids as qid"
             )
-        if sum(counts.tolist()) > np.iinfo(np.int64).max:
-            raise DataError(f"the group sizes add up to {sum(counts.tolist())}, which overflows")
         ptr = np.append(0, np.cumsum(counts))
         return cls(ptr, np.arange(counts.size, dtype=np.int64), weights)  # type: ignore[arg-type]
 
@@ -169,19 +167,11 @@ class QueryIndex:
         at = first_true(numbers != np.arange(numbers.size))
         is_whole = firsts.dtype.kind in "iu"
         if at is not None:
-            mend = (
-                "the rows of a query must be contiguous; sort them stably by query id (sort=True,"
-                " or BoostRanker(sort=True))"
-            )
-            # The size of its query as the id of each row is a common mistake.
-            are_sizes = is_whole and int(firsts.min()) > 0 and int(firsts.max()) > 1
-            if are_sizes and not np.any(np.diff(starts, append=row_ids.size) % firsts):
-                mend += (
-                    "; or, if the ids are the sizes of the queries, pass the query id of each row"
-                )
             raise DataError(
                 f"query {firsts.tolist()[at]!r} appears again at row {starts[at]} (0-based) after"
-                f" ending near row {starts[numbers[at]]}: {mend}"
+                f" ending near row {starts[numbers[at]]}: the rows of a query must be contiguous;"
+                " sort them stably by query id (sort=True, or BoostRanker(sort=True)). If the ids"
+                " are the sizes of the queries, pass the query id of each row"
             )
         ptr = np.append(starts, row_ids.size).astype(np.int64)
         if is_whole and not np.any(firsts > np.iinfo(np.int64).max):
@@ -416,10 +406,10 @@ def ids_of_rows(ids: ArrayLike, rows: int) -> Array:
     """Return `checked_ids`, and raise `DataError` unless there is one id per row."""
     checked = checked_ids(ids)
     if checked.size != rows:
-        message = f"there are {checked.size:,} query ids (qid) but {rows:,} rows of features"
-        if checked.dtype.kind in "iu" and int(checked.sum()) == rows:
-            message += "; they add up to the rows: pass sizes as group"
-        raise DataError(message)
+        raise DataError(
+            f"there are {checked.size:,} query ids (qid) but {rows:,} rows of features; pass one"
+            " id per row, or sizes of queries as group"
+        )
     return checked
 
 

@@ -114,16 +114,11 @@ def _as_csr(X: Any) -> Any:
 
 def queries_of_sizes(group: Any, rows: int) -> QueryIndex:
     """Return queries with the given group sizes."""
-    sizes = without_mask(group, "group size")
-    if np.shape(sizes) == (rows,) and np.any(np.asarray(sizes) != 1):
-        raise DataError(
-            f"group has an entry for each of the {rows:,} rows, but must have one size per "
-            "query; pass the query id of each row as qid"
-        )
-    queries = QueryIndex.from_sizes(sizes)
+    queries = QueryIndex.from_sizes(without_mask(group, "group size"))
     if queries.n_documents != rows:
         raise DataError(
-            f"there are {queries.n_documents} rows in the groups but {rows} rows of features"
+            f"there are {queries.n_documents} rows in the groups but {rows} rows of features; pass"
+            " one size per query as group, or the query id of each row as qid"
         )
     return queries
 

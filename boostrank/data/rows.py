@@ -125,18 +125,6 @@ class View(Rows):
     def __getitem__(self, rows: Any) -> Any:
         return self.of[self.rows[rows]]
 
-    def pieces(self) -> Iterator[tuple[int, Any]]:
-        """Yield the selected rows of each piece of a file in order, or pieces of rows in memory."""
-        if not self.on_disk:
-            yield from super().pieces()
-            return
-        yielded = 0
-        for start, piece in self.of.pieces():
-            stop = int(np.searchsorted(self.rows, start + piece.shape[0]))
-            if stop > yielded:
-                yield yielded, piece[self.rows[yielded:stop] - start]
-            yielded = stop
-
     def in_order(self, columns: Sequence[int]) -> View:
         """Return a view of the same rows whose columns are in the given order."""
         return View(self.of.in_order(columns), self.rows)
