@@ -128,7 +128,7 @@ def check_real(values: Array, what: str) -> None:
     numbers.
     """
     types = {values.dtype.type} if values.dtype.kind != "O" else set(map(type, values.flat))
-    if any(issubclass(cls, np.datetime64 | np.timedelta64 | np.complexfloating) for cls in types):
+    if any(issubclass(cls, np.datetime64 | np.timedelta64 | np.complexfloating | np.void) for cls in types):
         kind = str(values.dtype)
         if values.dtype.kind == "O":
             kind = " and ".join(sorted(cls.__name__ for cls in types))

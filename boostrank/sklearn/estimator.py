@@ -304,7 +304,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """
         rows, qid, group = self._rows("predict", X, qid, group)
         if not options.keys() & THREADS:
-            options["threads"] = self._threads
+            options["threads"] = self.n_jobs
         return self.model_.predict(rows, qid=qid, group=group, **options)
 
     def apply(self, X: Any, **options: Any) -> Array:
@@ -324,7 +324,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             NotFittedError, DataError: as `predict`.
         """
         rows, qid, group = self._rows("rank", X, qid, group)
-        return self.model_.rank(rows, qid=qid, group=group, threads=self._threads)
+        return self.model_.rank(rows, qid=qid, group=group, threads=self.n_jobs)
 
     def score(
         self,
@@ -353,7 +353,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 or as in `predict`.
         """
         rows, qid, group = self._rows("score", X, qid, group)
-        scores = self.model_.predict(rows, qid=qid, group=group, threads=self._threads)
+        scores = self.model_.predict(rows, qid=qid, group=group, threads=self.n_jobs)
         gain = self.model_.info.gain
         columns = scores[:, None] if gain is None else rows  # expressions are over features
         data = RankingDataset.from_arrays(
@@ -363,7 +363,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             raise DataError("sample_weight differs within a query; NDCG needs one weight per query")
         data = data if gain is None else data.with_gain(gain)
         rules = Conventions(**(self.model_.info.conventions or {}))
-        bound = BoundMetrics(self._metric, data.labels, data.queries, rules, self._threads)
+        bound = BoundMetrics(self._metric, data.labels, data.queries, rules, self.n_jobs)
         return bound.values(data.in_row_order(scores))[str(self._metric)]
 
     def save_model(self, fname: str | PathLike[str]) -> None:
@@ -456,10 +456,6 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     def _fitted(self) -> RankingModel:
         check_is_fitted(self, "model_")
         return self.model_
-
-    @property
-    def _threads(self) -> int | None:
-        return None if self.n_jobs is None else int(self.n_jobs)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
