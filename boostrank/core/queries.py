@@ -358,33 +358,33 @@ def checked_ids(ids: ArrayLike) -> Array:
     """
     # NumPy would turn the numbers of a mixed list into text, and zoned times of polars and Arrow to
     # UTC. It lacks integers of 128 bits.
-    if isinstance(ids, np.ma.MaskedArray):
-        row = first_true(np.ma.getmaskarray(ids))
-        if row is not None:
-            raise DataError(f"row {row} has no query id: it is masked")
-    kinds = getattr(ids, "dtype", None), getattr(ids, "type", None)
-    zoned = getattr(kinds[0], "time_zone", None) or getattr(kinds[1], "tz", None)
-    if zoned or str(kinds[0]) in ("Int128", "UInt128"):
+    if np.ma.is_masked(ids):
+        row = first_true(np.ma.getmaskarray(ids))  # type: ignore[arg-type]
+        raise DataError(f"row {row} has no query id: it is masked")
+    dtype = getattr(ids, "dtype", None)
+    zone = getattr(dtype, "time_zone", None) or getattr(getattr(ids, "type", None), "tz", None)
+    if zone or str(dtype) in ("Int128", "UInt128"):
         ids = list(getattr(ids, "to_pylist", getattr(ids, "to_list", None))())  # type: ignore[misc]
     array = np.fromiter(ids, object, len(ids)) if isinstance(ids, list | tuple) else np.asarray(ids)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise DataError(f"query ids must be one per row, not of shape {array.shape}")
-    if array.dtype.kind in "cVm":
+    kind = array.dtype.kind
+    if kind in "cVm":
         raise DataError(
             f"query ids must be whole numbers or text, not {array.dtype}; convert them to text"
         )
-    if array.dtype.kind == "M":
+    if kind == "M":
         times, of_row = np.unique(array, return_inverse=True)
         row = first_true(np.isnat(array)) or 0
         texts = np.fromiter((_id_of_object(value, row) for value in times), object, times.size)
         return texts[of_row]
-    if array.dtype.kind in "SOT":
+    if kind in "SOT":
         return _ids_of_objects(array.astype(object))
-    if array.dtype.kind == "b":
+    if kind == "b":
         return array.astype(np.int64)
-    if array.dtype.kind != "f":
+    if kind != "f":
         return array
     lacking = first_true(~np.isfinite(array))
     if lacking is not None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
-from typing import Any, ParamSpec, TypeVar
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,8 +59,6 @@ from boostrank.data.rows import (
 )
 from boostrank.records import DataRecord
 
-P = ParamSpec("P")
-R = TypeVar("R")
 _ROWS_AT_A_TIME = 1 << 14
 
 
@@ -756,17 +753,3 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
     )
     options = {"absent": "missing"} if content.absent_is_missing else {}
     return replace(converted, queries=queries, provenance=Provenance(options=options))
-
-
-def takes_dataset(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that it checks its argument `data` and also accepts an
-    engine's data set."""
-    signature = inspect.signature(function)
-
-    @wraps(function)
-    def converted(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound = signature.bind(*args, **kwargs)
-        bound.arguments["data"] = as_dataset(bound.arguments["data"])
-        return function(*bound.args, **bound.kwargs)
-
-    return converted
