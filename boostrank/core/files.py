@@ -15,6 +15,7 @@ import os
 import re
 import secrets
 import shutil
+import socket
 import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -113,9 +114,13 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
     try:
         descriptor = _locked(lock_file)
     except BlockingIOError:
+        writer = "another run"
+        with suppress(OSError, ValueError), open(lock_file, "rb") as file:
+            pid, host = file.read(300).decode().split()
+            writer = f"process {int(pid)}" + ("" if host == socket.gethostname() else f" on {host}")
         raise InputError(
-            f"{os.fspath(path)}: another process is writing it (`fuser {lock_file}` names it): wait"
-            " until it has ended, or choose another file"
+            f"{os.fspath(path)}: {writer} is writing it: wait until it has ended, or choose another"
+            " file"
         ) from None
     if descriptor is None:
         warn_user(
@@ -126,6 +131,9 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
         yield
         return
     try:
+        with suppress(OSError):  # on a full disk the lock holds without the process id
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode())
         yield
     finally:
         with suppress(OSError):
