@@ -244,9 +244,9 @@ class ClickLog:
         """
         table = np.column_stack(self._columns())
         table[:, 0] += 1
+        header = ",".join(COLUMNS)
         with replacing(path) as out, open(out, "wb", closefd=False) as file:
-            file.write((",".join(COLUMNS) + "\n").encode())
-            np.savetxt(file, table, fmt="%d", delimiter=",")
+            np.savetxt(file, table, fmt="%d", delimiter=",", header=header, comments="")
 
     @property
     def depth(self) -> int:

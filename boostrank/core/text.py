@@ -105,11 +105,11 @@ def aligned(rows: Sequence[Sequence[str]], numeric: Sequence[bool] = ()) -> list
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     numeric = numeric or [False, *[True] * len(widths)]
-    pads = [str.rjust if right else str.ljust for right in numeric]
+    sides = [">" if right else "<" for right in numeric]
     lines = []
     for row in rows:
-        cells = [pad(text, width) for pad, text, width in zip(pads, row, widths, strict=False)]
-        lines.append("  ".join(cells).rstrip())
+        columns = zip(row, sides, widths, strict=False)
+        lines.append("  ".join(f"{text:{side}{width}}" for text, side, width in columns).rstrip())
     return lines
 
 

@@ -284,8 +284,10 @@ def join_queries(indices: Sequence[QueryIndex], ids: Array) -> QueryIndex:
     )
 
 
-def _pieces_of(features: Any) -> Iterable[tuple[int, Any]]:
-    return features.pieces() if isinstance(features, Rows) else [(0, features)]
+def _pieces_of(features: Any) -> Iterable[Any]:
+    if not isinstance(features, Rows):
+        return [features]
+    return (piece for _, piece in features.pieces())
 
 
 def constant_columns(features: Any) -> list[int]:
@@ -297,7 +299,7 @@ def constant_columns(features: Any) -> list[int]:
         lowest = np.full(columns, np.inf, np.float32)
         highest = np.full(columns, -np.inf, np.float32)
         n_missing = np.zeros(columns, np.int64)
-        for _, piece in _pieces_of(features):
+        for piece in _pieces_of(features):
             n_missing += missing_in(piece)
             if sparse.issparse(piece):  # absent entries are zero
                 piece = sparse.vstack([piece.nanmin(axis=0), piece.nanmax(axis=0)]).toarray()
@@ -333,15 +335,15 @@ def fingerprint(features: Any, labels: Float64Array, ptr: Int64Array) -> str:
     if is_sparse(features):
         n_stored = 0
         add(np.zeros(1, np.int64))
-        for _, piece in _pieces_of(features):
+        for piece in _pieces_of(features):
             add(piece.indptr[1:].astype(np.int64) + n_stored)
             n_stored += int(piece.indptr[-1])
-        for _, piece in _pieces_of(features):
+        for piece in _pieces_of(features):
             add(piece.indices.astype(np.int32, copy=False))
-        for _, piece in _pieces_of(features):
+        for piece in _pieces_of(features):
             add(piece.data)
     else:
-        for _, piece in _pieces_of(features):
+        for piece in _pieces_of(features):
             add(piece)
     return str(cached.setdefault(key, digest.hexdigest()))
 
@@ -368,6 +370,6 @@ def missing_columns(features: Any) -> list[int]:
     read."""
     cached = getattr(features, "cache", {})
     if "missing" not in cached:
-        n_missing = sum(missing_in(piece) for _, piece in _pieces_of(features))
+        n_missing = sum(missing_in(piece) for piece in _pieces_of(features))
         cached["missing"] = np.flatnonzero(n_missing).tolist()
     return list(cached["missing"])

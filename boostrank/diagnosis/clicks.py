@@ -94,18 +94,11 @@ def moves(log: ClickLog, queries: QueryIndex) -> Iterator[Finding]:
             warnings.simplefilter("ignore", DataWarning)
             curve = estimate_propensities(log, queries)
     except DataError:
-        # Explain why there is no curve at all, such as no impressions at position 1.
-        reason = (
+        message = (
             "no clicked document was shown both at position 1 and elsewhere, and no chain of"
-            " documents joins them"
+            f" documents joins them; position {log.positions.min()} is the first with impressions,"
+            f" and {percent(moved_share(log), 1)} of the clicked documents moved at all"
         )
-        if log.positions.min() > 1:
-            reason = (
-                f"position {log.positions.min()} is the first with impressions: do positions count"
-                " from 1?"
-            )
-        share = percent(moved_share(log), 1)
-        message = f"{reason}; {share} of the clicked documents moved at all"
         yield find("nothing-moved", _LOG, log.depth, message)
         return
     assert curve.errors is not None

@@ -593,8 +593,10 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         pairs = sets if isinstance(sets, list | tuple) else [None]
         if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
             raise ParameterError("eval_set must be a list of pairs (X, y), or one pair")
+        nothing = [None] * len(sets)
+        of_sets = {name: nothing if values is None else values for name, values in of_sets.items()}
         for name, values in of_sets.items():
-            if values is not None and len(values) != len(sets):
+            if len(values) != len(sets):
                 raise ParameterError(
                     f"eval_{name} has {len(values)} entries for {len(sets)} validation sets; pass a"
                     " list with an array for each set"
@@ -603,8 +605,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         # The training set is reused where its rows are repeated with the same queries and weights.
         datasets = []
         for i, (features, labels) in enumerate(sets):
-            of_set = dict.fromkeys(of_sets)
-            of_set |= {name: values[i] for name, values in of_sets.items() if values is not None}
+            of_set = {name: values[i] for name, values in of_sets.items()}
             repeats, weighted = features is X and labels is y, of_set["sample_weight"] is not None
             if repeats and of_set["qid"] is of_set["group"]:  # no queries
                 of_set |= {"qid": of_fit["qid"], "group": of_fit["group"]}
