@@ -116,8 +116,8 @@ def queries_of_sizes(group: Any, rows: int) -> QueryIndex:
     queries = QueryIndex.from_sizes(group)
     if queries.n_documents != rows:
         raise DataError(
-            f"there are {queries.n_documents} rows in the groups but {rows} rows of features; pass"
-            " one size per query as group, or the query id of each row as qid"
+            f"there are {queries.n_documents} rows in the groups but {rows} rows of features: group"
+            " must have one size per query; pass the query id of each row as qid"
         )
     return queries
 

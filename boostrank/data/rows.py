@@ -145,6 +145,7 @@ class Stacked(InParts):
         return self.parts[i][first:stop]
 
 
+@dataclass(eq=False)
 class Whole:
     """A data set in memory that is shared by training runs on parts of it, without copies and with
     bins computed once.
@@ -154,10 +155,9 @@ class Whole:
         wider: the data set with the within-query columns that were last requested.
     """
 
-    def __init__(self, data: Data) -> None:
-        self.data = data
-        self.bins: Any = None
-        self.wider: Whole | None = None
+    data: Data
+    bins: Any = None
+    wider: Whole | None = None
 
     def part(self, queries: ArrayLike) -> Data:
         """Return a selection of queries in the given order, whose features are a `View`."""

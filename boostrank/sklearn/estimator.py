@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.errors import DataError, ParameterError, warn_user
 from boostrank.core.types import (
     Array,
     Float64Array,
@@ -556,22 +556,20 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """
         if qid is not None or group is not None:
             return group
-        calls = {"eval_set": "fit(..., eval_qid=[ids])", "rank": "rank(X, qid=...)"}
-        call = calls.get(method, f"{method}(X, y, qid=...)")
-        line = f"{call}, or a column {QID!r} of a frame"
+        remedy = f"pass qid=ids (eval_qid=[ids] for an eval_set), or a column {QID!r} of a frame"
         if self._knows_queries:
             raise DataError(
-                f"{method} needs queries, because fit had them: {line}; in scikit-learn's searches"
-                " and cross-validation, use the column or"
+                f"{method} needs queries, because fit had them: {remedy}; in scikit-learn's"
+                " searches and cross-validation, use the column or"
                 " sklearn.set_config(enable_metadata_routing=True)"
             )
         if method == "fit":
             if rows.shape[0] > _MOST_OF_ONE_QUERY:
                 raise DataError(
-                    f"no queries were given, and {rows.shape[0]:,} rows are too many for one: pass"
-                    f" {line}"
+                    f"no queries were given, and {rows.shape[0]:,} rows are too many for one:"
+                    f" {remedy}"
                 )
-            warn_user(f"no queries were given, so all rows are one query; pass {line}", DataWarning)
+            warn_user(f"no queries were given, so all rows are one query; {remedy}")
         return [rows.shape[0]]
 
     def _evaluation_sets(
