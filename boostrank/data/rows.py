@@ -134,15 +134,14 @@ class Stacked(InParts):
     """The features of several data sets with the same columns, concatenated without copying."""
 
     def __init__(self, sets: Sequence[Data], columns: int) -> None:
-        self.parts = [dataset.features for dataset in sets]
         self.sets = sets
-        self.is_sparse = any(is_sparse(features) for features in self.parts)
-        self.starts = np.cumsum([0, *(features.shape[0] for features in self.parts)])
+        self.is_sparse = any(dataset.is_sparse for dataset in sets)
+        self.starts = np.cumsum([0, *(dataset.n_documents for dataset in sets)])
         self.shape = int(self.starts[-1]), columns
 
     def part(self, i: int, first: int, stop: int) -> Any:
         """Return the rows from `first` to below `stop` of data set i."""
-        return self.parts[i][first:stop]
+        return self.sets[i].features[first:stop]
 
 
 @dataclass(eq=False)
@@ -273,9 +272,9 @@ def join_queries(indices: Sequence[QueryIndex], ids: Array) -> QueryIndex:
     """Concatenate the queries of several data sets, under the given ids."""
     n_queries = list(map(len, indices))
     n_rows = [index.n_documents for index in indices]
-    sizes = [np.zeros(1, np.int64), *(index.sizes for index in indices)]
+    sizes = np.concatenate([index.sizes for index in indices])
     return QueryIndex(
-        np.cumsum(np.concatenate(sizes)),
+        np.append(0, np.cumsum(sizes)),
         ids,
         joined_arrays([index.weights for index in indices], n_queries, 1.0),
         k=joined_arrays([index.k for index in indices], n_queries, 0),

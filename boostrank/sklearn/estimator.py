@@ -511,12 +511,14 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             self._has_names, self._knows_queries = is_table, qid is not None or group is not None
         if not (is_table and self._has_names):
             fewest = {"fit": 2, "eval_set": 0}.get(method, 1)  # training names an empty set
-            checks = {
-                "accept_sparse": True,
-                "ensure_all_finite": False,
-                "ensure_min_samples": fewest,
-            }
-            X = validate_data(self, X, reset=reset, **checks)
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse=True,
+                ensure_all_finite=False,
+                ensure_min_samples=fewest,
+            )
         elif reset:
             validate_data(self, X, skip_check_array=True)
         if method != "predict":
