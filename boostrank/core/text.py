@@ -56,7 +56,7 @@ def no_number(word: str, remedy: str = "write a number") -> str:
     return f"{word[:40]!r} is not a finite number: {PLAIN_DIGITS if written else remedy}"
 
 
-_SIZE = re.compile(r"(.+?)\s*([KMGT]?)((?<=[KMGT])I)?B?")
+_SIZE = re.compile(r"(.+?)\s*([KMGT]?)((?<=[KMGT])I)?\s*B?")
 
 
 def parse_size(text: str) -> int:

@@ -171,22 +171,24 @@ def _find_queries(
 
 def labels_without_gain(p: Profile) -> Iterator[Finding]:
     """Find labels outside the domain of the gain."""
-    try:
-        gains_from_labels(p.labels, p.gain)
-    except RowError as error:
-        label = p.labels[error.row]
-        if label < 0:
-            same = np.flatnonzero(p.labels < 0)
-            pairs = label_map_from_zero(p.labels)
-            options = f"--label-map={pairs}" if pairs else ""
-        else:
-            same = np.flatnonzero(p.labels == label)
-            options = "--gain linear"
-        reason, _, merges = error.reason.partition("; label_map=")
-        message = f"{reason}; {share_of(same.size, p.n_rows, 'documents')}"
-        fix = options + merges.partition(" where files are read")[2]
-        position = p.where(p.lines[same].min())
-        yield find("refused-labels", position, same.size, message, fix=fix, options=options)
+    negative = p.labels < 0
+    for rows in (np.flatnonzero(negative | negative.any()), np.flatnonzero(~negative)):
+        try:
+            gains_from_labels(p.labels[rows], p.gain)
+        except RowError as error:
+            label = p.labels[rows[error.row]]
+            if label < 0:
+                same = np.flatnonzero(negative)
+                pairs = label_map_from_zero(p.labels)
+                options = f"--label-map={pairs}" if pairs else ""
+            else:
+                same = np.flatnonzero(p.labels == label)
+                options = "--gain linear"
+            reason, _, merges = error.reason.partition("; label_map=")
+            message = f"{reason}; {share_of(same.size, p.n_rows, 'documents')}"
+            fix = options + merges.partition(" where files are read")[2]
+            position = p.where(p.lines[same].min())
+            yield find("refused-labels", position, same.size, message, fix=fix, options=options)
 
 
 def odd_labels(p: Profile) -> Iterator[Finding]:
