@@ -202,13 +202,13 @@ class ClickLog:
 
     def __post_init__(self) -> None:
         read: dict[str, Any] = dict(zip(COLUMNS, map(np.asarray, self._columns()), strict=True))
-        if any(column.ndim != 1 or column.dtype.kind not in "iuf" for column in read.values()):
+        shapes = {name: column.shape for name, column in read.items()}
+        is_number = all(column.dtype.kind in "iuf" for column in read.values())
+        if not is_number or {*shapes.values()} != {(read["row"].size,)}:
             raise DataError(
-                f"{', '.join(COLUMNS)} of a click log must be one-dimensional whole numbers"
+                f"{', '.join(COLUMNS)} of a click log must be one-dimensional whole numbers of one"
+                f" length, not of shapes {shapes}"
             )
-        if len({column.size for column in read.values()}) > 1:
-            sizes = ", ".join(f"{name} {column.size}" for name, column in read.items())
-            raise DataError(f"the columns of a click log have different lengths: {sizes}")
 
         def refuse(entry: int, reason: str) -> DataError:
             return DataError(f"entry {entry} of the click log: {reason}")
@@ -244,9 +244,9 @@ class ClickLog:
         """
         table = np.column_stack(self._columns())
         table[:, 0] += 1
+        header = ",".join(COLUMNS)
         with replacing(path) as out, open(out, "wb", closefd=False) as file:
-            file.write((",".join(COLUMNS) + "\n").encode())
-            np.savetxt(file, table, fmt="%d", delimiter=",")
+            np.savetxt(file, table, fmt="%d", delimiter=",", header=header, comments="")
 
     @property
     def depth(self) -> int:

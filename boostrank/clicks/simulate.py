@@ -123,10 +123,11 @@ def simulate_clicks(
         ParameterError: an option is out of range.
     """
     users = users or Users()
-    if impressions < 1 or shown < 1:
-        raise ParameterError(f"impressions={impressions} and shown={shown} must be at least 1")
-    if not 0.0 <= spread < np.inf:
-        raise ParameterError(f"spread={spread!r} must be at least 0")
+    if impressions < 1 or shown < 1 or not 0.0 <= spread < np.inf:
+        raise ParameterError(
+            f"impressions={impressions} and shown={shown} must be at least 1, and spread={spread!r}"
+            " a number of at least 0"
+        )
     attraction, scores = click_probabilities(labels, users.noise), np.asarray(scores, np.float64)
     entries = [np.zeros((4, 0), np.int64)]
     for q, (start, stop) in enumerate(pairwise(queries.ptr.tolist())):

@@ -223,11 +223,9 @@ def parse_gain(gain: Any) -> str | tuple[float, ...]:
     """
     rule = _word_or_table(gain)
     if rule is None:
-        word = str(gain).strip().lower()
-        hint = did_you_mean(word, _WORDS, list_all=False) if word.isalpha() else ""
         raise ParameterError(
-            f"gain={gain!r}: use 'exponential', 'linear', or a table such as '0,1,3,7,15'.{hint}"
-            " Only train and RankingDataset.with_gain compute an expression over columns"
+            f"gain={gain!r}: use 'exponential', 'linear', or a table such as '0,1,3,7,15'. Only"
+            " train and RankingDataset.with_gain compute an expression over columns"
         )
     if not isinstance(rule, str) and (
         not rule or not all(np.isfinite(rule)) or min(rule) < 0 or any(np.diff(rule) < 0)

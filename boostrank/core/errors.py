@@ -6,7 +6,6 @@ import difflib
 import sys
 import warnings
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 
@@ -97,15 +96,13 @@ class FileFormatError(DataError):
         column: column in bytes, starting from 1, or 0 for the whole line.
     """
 
-    def __init__(self, reason: str, *, file: str, line: int = 0, column: int = 0) -> None:
+    def __init__(self, reason: str, file: str, line: int = 0, column: int = 0) -> None:
         self.reason, self.file, self.line, self.column = reason, file, line, column
         location = ":".join(map(str, filter(None, (file, line, line and column))))
         super().__init__(f"{location}: {reason}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return partial(FileFormatError, file=self.file, line=self.line, column=self.column), (
-            self.reason,
-        )
+        return FileFormatError, (self.reason, self.file, self.line, self.column)
 
 
 class DataWarning(UserWarning):

@@ -8,7 +8,7 @@ import importlib
 import math
 import pkgutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
@@ -140,7 +140,7 @@ class Param:
 
 def check_keywords(kind: type[Any], keywords: Iterable[str]) -> None:
     """Raise `ParameterError` for a keyword that is not a field of the dataclass."""
-    names = [field.name for field in fields(kind)]
+    names = [declared.name for declared in fields(kind)]
     for keyword in keywords:
         if keyword not in names:
             hint = did_you_mean(keyword, names)
@@ -186,6 +186,7 @@ def plain_name(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "").replace(" ", "")
 
 
+@dataclass(eq=False)
 class Registry(Generic[T]):
     """Collection of the `SPEC` (or `SPECS`) of each module of a package, by `name` and `aliases`.
 
@@ -193,35 +194,31 @@ class Registry(Generic[T]):
     are ignored when names are compared. Modules whose name starts with an underscore are skipped.
 
     Args:
+        package: name of the package.
         what: noun for a member in messages, such as "objective".
         instead: mapping from names that are not members to the members to suggest.
         loader: function that returns a member from a Python file, suggested for names of files; ""
             if there is none.
     """
 
-    def __init__(
-        self,
-        package: str,
-        what: str,
-        instead: Mapping[str, Sequence[str]] | None = None,
-        loader: str = "",
-    ) -> None:
-        self._package, self._what = package, what
-        self._instead, self._loader = instead or {}, loader
-        self._added: dict[str, T] = {}
+    package: str
+    what: str
+    instead: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    loader: str = ""
+    _added: dict[str, T] = field(default_factory=dict, init=False)
 
     @cached_property
     def _specs_by_name(self) -> dict[str, T]:
         specs: dict[str, T] = {}
         for name in self.modules():
-            names = vars(importlib.import_module(f"{self._package}.{name}"))
+            names = vars(importlib.import_module(f"{self.package}.{name}"))
             members = names.get("SPECS") or filter(None, [names.get("SPEC")])
             specs |= {spec.name: spec for spec in members}
         return specs
 
     def modules(self) -> list[str]:
         """Return the names of the modules to search, without importing them."""
-        package = importlib.import_module(self._package)
+        package = importlib.import_module(self.package)
         modules = sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name)
         return [module.name for module in modules if not module.name.startswith("_")]
 
@@ -243,15 +240,15 @@ class Registry(Generic[T]):
         spec = find_param(name, self)
         if spec is not None:
             return spec
-        for retired_names, members in self._instead.items():
+        for retired_names, members in self.instead.items():
             if plain_name(name) in map(plain_name, retired_names.split()):
                 raise ParameterError(
-                    f"unknown {self._what} {name!r}. Use one of {', '.join(members)}"
+                    f"unknown {self.what} {name!r}. Use one of {', '.join(members)}"
                 )
         hint = did_you_mean(name, self.names())
-        if self._loader and name.endswith(".py"):
+        if self.loader and name.endswith(".py"):
             hint = (
-                f" In Python, pass {self._loader}({name!r}); on the command line, use `boostrank"
-                f" train --{self._what} {name}` or `boostrank {self._what}s --check {name}`"
+                f" In Python, pass {self.loader}({name!r}); on the command line, use `boostrank"
+                f" train --{self.what} {name}` or `boostrank {self.what}s --check {name}`"
             )
-        raise ParameterError(f"unknown {self._what} {name!r}.{hint}")
+        raise ParameterError(f"unknown {self.what} {name!r}.{hint}")

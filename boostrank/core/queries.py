@@ -94,14 +94,13 @@ class QueryIndex:
                     " constant"
                 )
         if self.k is not None:
-            k, cutoffs = _to_int64(self.k), np.asarray(self.k)
-            wrong = first_true((cutoffs % 1 != 0) | (cutoffs < 0))
-            if k is None or wrong is not None:
-                q = wrong or 0
+            k = np.asarray(self.k)
+            bad = first_true((k % 1 != 0) | (k < 0) | (k >= 2.0**63))
+            if bad is not None:
                 raise DataError(
-                    f"query {self.qid[q]}: k={cutoffs[q]} is not a whole number of at least 0"
+                    f"query {self.qid[bad]}: k={k[bad]} is not a whole number of at least 0"
                 )
-            put("k", k)
+            put("k", k.astype(np.int64))
         if self.document_weights is not None:
             each = np.ascontiguousarray(self.document_weights, dtype=np.float64)
             put("document_weights", each)
@@ -147,7 +146,8 @@ class QueryIndex:
         bad = first_true(counts <= 0)
         if bad is not None:
             raise DataError(
-                f"group {bad} has size {counts[bad]}; every query needs at least one row"
+                f"group {bad} has size {counts[bad]}; every query needs at least one row;"
+                " pass query ids as qid"
             )
         if sum(counts.tolist()) > np.iinfo(np.int64).max:
             raise DataError(f"the group sizes add up to {sum(counts.tolist())}, which overflows")
@@ -169,19 +169,11 @@ class QueryIndex:
         at = first_true(numbers != np.arange(numbers.size))
         is_whole = firsts.dtype.kind in "iu"
         if at is not None:
-            mend = (
-                "the rows of a query must be contiguous; sort them stably by query id (sort=True,"
-                " or BoostRanker(sort=True))"
-            )
-            # The size of its query as the id of each row is a common mistake.
-            are_sizes = is_whole and int(firsts.min()) > 0 and int(firsts.max()) > 1
-            if are_sizes and not np.any(np.diff(starts, append=row_ids.size) % firsts):
-                mend += (
-                    "; or, if the ids are the sizes of the queries, pass the query id of each row"
-                )
             raise DataError(
                 f"query {firsts.tolist()[at]!r} appears again at row {starts[at]} (0-based) after"
-                f" ending near row {starts[numbers[at]]}: {mend}"
+                f" ending near row {starts[numbers[at]]}: the rows of a query must be contiguous;"
+                " sort them stably by query id (sort=True, or BoostRanker(sort=True)). If the ids"
+                " are the sizes of the queries, pass the query id of each row"
             )
         ptr = np.append(starts, row_ids.size).astype(np.int64)
         if is_whole and not np.any(firsts > np.iinfo(np.int64).max):
@@ -368,33 +360,33 @@ def checked_ids(ids: ArrayLike) -> Array:
     """
     # NumPy would turn the numbers of a mixed list into text, and zoned times of polars and Arrow to
     # UTC. It lacks integers of 128 bits.
-    if isinstance(ids, np.ma.MaskedArray):
-        row = first_true(np.ma.getmaskarray(ids))
-        if row is not None:
-            raise DataError(f"row {row} has no query id: it is masked")
-    kinds = getattr(ids, "dtype", None), getattr(ids, "type", None)
-    zoned = getattr(kinds[0], "time_zone", None) or getattr(kinds[1], "tz", None)
-    if zoned or str(kinds[0]) in ("Int128", "UInt128"):
+    if np.ma.is_masked(ids):
+        row = first_true(np.ma.getmaskarray(ids))  # type: ignore[arg-type]
+        raise DataError(f"row {row} has no query id: it is masked")
+    dtype = getattr(ids, "dtype", None)
+    zone = getattr(dtype, "time_zone", None) or getattr(getattr(ids, "type", None), "tz", None)
+    if zone or str(dtype) in ("Int128", "UInt128"):
         ids = list(getattr(ids, "to_pylist", getattr(ids, "to_list", None))())  # type: ignore[misc]
     array = np.fromiter(ids, object, len(ids)) if isinstance(ids, list | tuple) else np.asarray(ids)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise DataError(f"query ids must be one per row, not of shape {array.shape}")
-    if array.dtype.kind in "cVm":
+    kind = array.dtype.kind
+    if kind in "cVm":
         raise DataError(
             f"query ids must be whole numbers or text, not {array.dtype}; convert them to text"
         )
-    if array.dtype.kind == "M":
+    if kind == "M":
         times, of_row = np.unique(array, return_inverse=True)
         row = first_true(np.isnat(array)) or 0
         texts = np.fromiter((_id_of_object(value, row) for value in times), object, times.size)
         return texts[of_row]
-    if array.dtype.kind in "SOT":
+    if kind in "SOT":
         return _ids_of_objects(array.astype(object))
-    if array.dtype.kind == "b":
+    if kind == "b":
         return array.astype(np.int64)
-    if array.dtype.kind != "f":
+    if kind != "f":
         return array
     lacking = first_true(~np.isfinite(array))
     if lacking is not None:
@@ -416,10 +408,10 @@ def ids_of_rows(ids: ArrayLike, rows: int) -> Array:
     """Return `checked_ids`, and raise `DataError` unless there is one id per row."""
     checked = checked_ids(ids)
     if checked.size != rows:
-        message = f"there are {checked.size:,} query ids (qid) but {rows:,} rows of features"
-        if checked.dtype.kind in "iu" and int(checked.sum()) == rows:
-            message += "; they add up to the rows: pass sizes as group"
-        raise DataError(message)
+        raise DataError(
+            f"there are {checked.size:,} query ids (qid) but {rows:,} rows of features; pass one"
+            " id per row, or sizes of queries as group"
+        )
     return checked
 
 

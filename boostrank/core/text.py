@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -55,29 +56,19 @@ def no_number(word: str, remedy: str = "write a number") -> str:
     return f"{word[:40]!r} is not a finite number: {PLAIN_DIGITS if written else remedy}"
 
 
-_UNITS = {
-    "": 1,
-    "K": 1e3,
-    "M": 1e6,
-    "G": 1e9,
-    "T": 1e12,
-    "KI": 2**10,
-    "MI": 2**20,
-    "GI": 2**30,
-    "TI": 2**40,
-}
+_SIZE = re.compile(r"(.+?)\s*([KMGT]?)((?<=[KMGT])I)?\s*B?")
 
 
 def parse_size(text: str) -> int:
     """Parse a size in bytes, such as `1.5 GB` (decimal), `2GiB` (binary) or `1000000`, or raise
     `ParameterError`.
     """
-    word = text.strip().upper().removesuffix("B").rstrip()
-    digits = word.rstrip("KMGTI")
-    try:
-        size = float(digits) * _UNITS[word[len(digits) :]]
-    except (ValueError, KeyError):
-        size = 0.0
+    parts = _SIZE.fullmatch(text.strip().upper())
+    size = 0.0
+    if parts:
+        step = 1024 if parts[3] else 1000
+        with suppress(ValueError):
+            size = float(parts[1]) * step ** " KMGT".find(parts[2])
     if not 1.0 <= size < 2**63:
         raise ParameterError(f"{text!r} is not a size such as 800MB, 1.5GB or 2GiB")
     return int(size)
@@ -114,11 +105,11 @@ def aligned(rows: Sequence[Sequence[str]], numeric: Sequence[bool] = ()) -> list
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     numeric = numeric or [False, *[True] * len(widths)]
-    pads = [str.rjust if right else str.ljust for right in numeric]
+    sides = [">" if right else "<" for right in numeric]
     lines = []
     for row in rows:
-        cells = [pad(text, width) for pad, text, width in zip(pads, row, widths, strict=False)]
-        lines.append("  ".join(cells).rstrip())
+        columns = zip(row, sides, widths, strict=False)
+        lines.append("  ".join(f"{text:{side}{width}}" for text, side, width in columns).rstrip())
     return lines
 
 

@@ -96,22 +96,19 @@ def check_in_step(**columns: Any) -> None:
     """Raise `DataError` for names instead of values, and for pandas objects with the same index in
     different orders, whose rows do not correspond.
     """
+    first, first_index = "", None
     for name, column in columns.items():
         if isinstance(column, str) and name not in _MAY_BE_FILES:
             raise DataError(
                 f"{name}={column!r} is a name: pass the values, {name}=X[{column!r}], and drop that"
                 " column from X; RankingDataset.from_frame takes names"
             )
-    indices = {
-        name: index
-        for name, column in columns.items()
-        if (index := pandas_index(column)) is not None
-    }
-    first = next(iter(indices), "")
-    for name, index in indices.items():
-        first_index = indices[first]
-        if (
-            len(index) == len(first_index)
+        index = pandas_index(column)
+        if first_index is None:
+            first, first_index = name, index
+        elif (
+            index is not None
+            and len(index) == len(first_index)
             and not index.equals(first_index)
             and index.is_unique
             and not len(first_index.difference(index))
@@ -128,7 +125,10 @@ def check_real(values: Array, what: str) -> None:
     numbers.
     """
     types = {values.dtype.type} if values.dtype.kind != "O" else set(map(type, values.flat))
-    if any(issubclass(cls, np.datetime64 | np.timedelta64 | np.complexfloating) for cls in types):
+    if any(
+        issubclass(cls, np.datetime64 | np.timedelta64 | np.complexfloating | np.void)
+        for cls in types
+    ):
         kind = str(values.dtype)
         if values.dtype.kind == "O":
             kind = " and ".join(sorted(cls.__name__ for cls in types))

@@ -51,13 +51,10 @@ def check_rows(X: Any) -> None:
     """Raise `DataError` with a remedy for an object that is neither a table nor has rows."""
     if any(hasattr(X, name) for name in ("shape", "__array__", "__array_interface__")):
         return
-    is_list = isinstance(X, list | tuple)
-    if isinstance(X, Mapping) or (is_list and any(isinstance(row, Mapping) for row in X)):
-        remedy = "pass pandas.DataFrame(X), or pandas.DataFrame([X]) for one row"
-        raise DataError(f"X is of type {type(X).__name__}, with names of columns: {remedy}")
-    if not is_list:
+    if not isinstance(X, list | tuple) or any(isinstance(row, Mapping) for row in X):
         raise DataError(
             f"X is of type {type(X).__name__}, but must be a frame, an array or a sparse matrix:"
+            " pandas.DataFrame(X) takes names of columns, or pandas.DataFrame([X]) for one row;"
             " boostrank.train and model_.predict take data sets, boostrank.read takes files"
         )
 
@@ -68,7 +65,7 @@ def as_features(X: Any) -> Features:
     if not sparse.issparse(X):
         check_rows(X)
         try:
-            array = X.to_numpy() if hasattr(X, "to_numpy") else np.asanyarray(X)
+            array = np.asanyarray(X)
         except ValueError as error:
             raise DataError(f"features must be two-dimensional: {error}") from None
     if array.ndim != 2:
@@ -114,40 +111,25 @@ def _as_csr(X: Any) -> Any:
 
 def queries_of_sizes(group: Any, rows: int) -> QueryIndex:
     """Return queries with the given group sizes."""
-    sizes = without_mask(group, "group size")
-    if np.shape(sizes) == (rows,) and np.any(np.asarray(sizes) != 1):
-        raise DataError(
-            f"group has an entry for each of the {rows:,} rows, but must have one size per "
-            "query; pass the query id of each row as qid"
-        )
-    queries = QueryIndex.from_sizes(sizes)
+    if np.ma.is_masked(group):
+        raise DataError(f"group {first_true(np.ma.getmaskarray(group))} is masked")
+    queries = QueryIndex.from_sizes(group)
     if queries.n_documents != rows:
         raise DataError(
-            f"there are {queries.n_documents} rows in the groups but {rows} rows of features"
+            f"there are {queries.n_documents} rows in the groups but {rows} rows of features: group"
+            " must have one size per query; pass the query id of each row as qid"
         )
     return queries
 
 
-def without_mask(values: Any, what: str) -> Any:
-    """Return values without their mask, and raise an error if any entry is masked."""
-    if getattr(getattr(values, "dtype", None), "names", None):
-        raise DataError(
-            f"a structured array has several numbers per row; pass the field with the {what}"
-        )
-    if np.ma.is_masked(values):
-        raise DataError(f"row {first_true(np.ma.getmaskarray(values))} has no {what}: it is masked")
-    return values.data if np.ma.isMaskedArray(values) else values
-
-
-def copy_if_shared(converted: Any, original: Any) -> Any:
-    """Return converted data that do not share memory with the input."""
+def _shares_memory(converted: Any, original: Any) -> bool:
+    """Return whether converted features may share memory with the input."""
     if sparse.issparse(original):
         is_csr = original.format == "csr"
-        shares_memory = is_csr and np.may_share_memory(converted.indices, original.indices)
-    else:  # converting a list again takes long, and it shares no memory
-        is_array = not isinstance(original, list | tuple)
-        shares_memory = is_array and np.may_share_memory(converted, np.asarray(original))
-    return converted.copy() if shares_memory else converted
+        return is_csr and np.may_share_memory(converted.indices, original.indices)
+    if isinstance(original, list | tuple):  # converting it again takes long
+        return False
+    return np.may_share_memory(converted, np.asarray(original))
 
 
 def _as_float32(values: Array) -> Float32Array:
@@ -170,8 +152,8 @@ def read_rows(
     table = as_frame(X)
     if table is None:
         features = as_features(X)
-        if copy:
-            features = copy_if_shared(features, X)
+        if copy and _shares_memory(features, X):
+            features = features.copy()
         if features.shape[1] > _MOST_COLUMNS:  # each column gets a name, even without values
             raise DataError(
                 f"features have {features.shape[1]:,} columns, more than the limit of "

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
-from typing import Any, ParamSpec, TypeVar
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +27,6 @@ from boostrank.core.types import (
 from boostrank.data.arrays import (
     Features,
     NumberedNames,
-    copy_if_shared,
     default_feature_names,
     queries_given,
     queries_of_sizes,
@@ -36,7 +34,6 @@ from boostrank.data.arrays import (
     read_rows,
     unknown_column,
     with_weights,
-    without_mask,
 )
 from boostrank.data.categories import (
     Categories,
@@ -62,8 +59,6 @@ from boostrank.data.rows import (
 )
 from boostrank.records import DataRecord
 
-P = ParamSpec("P")
-R = TypeVar("R")
 _ROWS_AT_A_TIME = 1 << 14
 
 
@@ -225,27 +220,25 @@ class RankingDataset:
 
         def read_column(column: ArrayLike, column_name: str) -> Float64Array:
             """Return the numbers of a column in the order of the rows."""
-            values = copy_if_shared(as_numbers(column, column_name), column)
+            values = as_numbers(column, column_name)
             if row_order is None or values.size != row_order.size:
-                return values
+                return values.copy()
             return values[row_order]
 
         labels = read_column(y, "labels")
         # Values of queries and documents follow the order of the rows.
         if weight is not None:
-            weights = without_mask(weight, "entry in weights")
-            queries = with_weights(queries, read_column(weights, "weights"))
+            queries = with_weights(queries, read_column(weight, "weights"))
         if document_weight is not None:
             if queries.document_weights is not None:
                 raise DataError(
                     "weight differs within a query, so it weights documents like document_weight;"
                     " pass one of them"
                 )
-            weights = without_mask(document_weight, "entry in document weights")
-            queries = replace(queries, document_weights=read_column(weights, "document weights"))
+            weights = read_column(document_weight, "document weights")
+            queries = replace(queries, document_weights=weights)
         if k is not None:
-            values = read_column(without_mask(k, "entry in cut-offs"), "cut-offs")
-            cutoffs, uneven_row = query_values(values, queries, "cut-offs")
+            cutoffs, uneven_row = query_values(read_column(k, "cut-offs"), queries, "cut-offs")
             if uneven_row is not None:
                 qid = queries.qid[queries.of_row(uneven_row)]
                 raise DataError(
@@ -332,10 +325,7 @@ class RankingDataset:
         gain_columns = {}
         additional_names = {*GainExpression(gain).columns} - {LABEL, *data.feature_names}
         for name in sorted(additional_names & {*frames.names_of(table)}):
-            try:
-                values = as_numbers(frames.values_of(table, name), "values")
-            except DataError:
-                raise DataError(f"column {name!r} in the gain is not numeric") from None
+            values = as_numbers(frames.values_of(table, name), f"column {name!r} in the gain")
             gain_columns[name] = data.in_row_order(values)
         return data.with_gain(gain, gain_columns)
 
@@ -538,18 +528,13 @@ class RankingDataset:
             invalid_row = first_true(~(np.isfinite(gains[rows]) & (gains[rows] >= 0.0)))
             if invalid_row is None:
                 continue
-            # Name the values in the row, and a remedy for missing and negative ones.
             row = start + invalid_row
-            row_values = {name: float(values[name][invalid_row]) for name in expression.columns}
-            row_text = ", ".join(f"{name}={value:g}" for name, value in row_values.items())
-            missing = [name for name, value in row_values.items() if np.isnan(value)]
-            remedy = "gains must be finite and at least 0"
-            if missing:
-                remedy += f"; where(isnan({missing[0]}), 0, {missing[0]}) replaces missing values"
-            elif gains[row] < 0.0:
-                remedy += "; limit them with max(..., 0) or clip"
+            row_values = [f"{name}={values[name][invalid_row]:g}" for name in expression.columns]
             raise self.queries.row_error(
-                row, f"gain {expression.text!r} is {gains[row]:g} ({row_text}): {remedy}"
+                row,
+                f"gain {expression.text!r} is {gains[row]:g} ({', '.join(row_values)}): gains must"
+                " be finite and at least 0; where(isnan(x), 0, x) replaces missing values, and"
+                " max(..., 0) or clip limits gains",
             )
         # Record the expression, from which other data get the same gain.
         options = {**self.provenance.options, "gain": expression.text}
@@ -768,17 +753,3 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
     )
     options = {"absent": "missing"} if content.absent_is_missing else {}
     return replace(converted, queries=queries, provenance=Provenance(options=options))
-
-
-def takes_dataset(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that it checks its argument `data` and also accepts an
-    engine's data set."""
-    signature = inspect.signature(function)
-
-    @wraps(function)
-    def converted(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound = signature.bind(*args, **kwargs)
-        bound.arguments["data"] = as_dataset(bound.arguments["data"])
-        return function(*bound.args, **bound.kwargs)
-
-    return converted

@@ -125,18 +125,6 @@ class View(Rows):
     def __getitem__(self, rows: Any) -> Any:
         return self.of[self.rows[rows]]
 
-    def pieces(self) -> Iterator[tuple[int, Any]]:
-        """Yield the selected rows of each piece of a file in order, or pieces of rows in memory."""
-        if not self.on_disk:
-            yield from super().pieces()
-            return
-        yielded = 0
-        for start, piece in self.of.pieces():
-            stop = int(np.searchsorted(self.rows, start + piece.shape[0]))
-            if stop > yielded:
-                yield yielded, piece[self.rows[yielded:stop] - start]
-            yielded = stop
-
     def in_order(self, columns: Sequence[int]) -> View:
         """Return a view of the same rows whose columns are in the given order."""
         return View(self.of.in_order(columns), self.rows)
@@ -146,17 +134,17 @@ class Stacked(InParts):
     """The features of several data sets with the same columns, concatenated without copying."""
 
     def __init__(self, sets: Sequence[Data], columns: int) -> None:
-        self.parts = [dataset.features for dataset in sets]
         self.sets = sets
-        self.is_sparse = any(is_sparse(features) for features in self.parts)
-        self.starts = np.cumsum([0, *(features.shape[0] for features in self.parts)])
+        self.is_sparse = any(dataset.is_sparse for dataset in sets)
+        self.starts = np.cumsum([0, *(dataset.n_documents for dataset in sets)])
         self.shape = int(self.starts[-1]), columns
 
     def part(self, i: int, first: int, stop: int) -> Any:
         """Return the rows from `first` to below `stop` of data set i."""
-        return self.parts[i][first:stop]
+        return self.sets[i].features[first:stop]
 
 
+@dataclass(eq=False)
 class Whole:
     """A data set in memory that is shared by training runs on parts of it, without copies and with
     bins computed once.
@@ -166,10 +154,9 @@ class Whole:
         wider: the data set with the within-query columns that were last requested.
     """
 
-    def __init__(self, data: Data) -> None:
-        self.data = data
-        self.bins: Any = None
-        self.wider: Whole | None = None
+    data: Data
+    bins: Any = None
+    wider: Whole | None = None
 
     def part(self, queries: ArrayLike) -> Data:
         """Return a selection of queries in the given order, whose features are a `View`."""
@@ -285,9 +272,9 @@ def join_queries(indices: Sequence[QueryIndex], ids: Array) -> QueryIndex:
     """Concatenate the queries of several data sets, under the given ids."""
     n_queries = list(map(len, indices))
     n_rows = [index.n_documents for index in indices]
-    sizes = [np.zeros(1, np.int64), *(index.sizes for index in indices)]
+    sizes = np.concatenate([index.sizes for index in indices])
     return QueryIndex(
-        np.cumsum(np.concatenate(sizes)),
+        np.append(0, np.cumsum(sizes)),
         ids,
         joined_arrays([index.weights for index in indices], n_queries, 1.0),
         k=joined_arrays([index.k for index in indices], n_queries, 0),
@@ -296,8 +283,10 @@ def join_queries(indices: Sequence[QueryIndex], ids: Array) -> QueryIndex:
     )
 
 
-def _pieces_of(features: Any) -> Iterable[tuple[int, Any]]:
-    return features.pieces() if isinstance(features, Rows) else [(0, features)]
+def _pieces_of(features: Any) -> Iterable[Any]:
+    if not isinstance(features, Rows):
+        return [features]
+    return (piece for _, piece in features.pieces())
 
 
 def constant_columns(features: Any) -> list[int]:
@@ -309,7 +298,7 @@ def constant_columns(features: Any) -> list[int]:
         lowest = np.full(columns, np.inf, np.float32)
         highest = np.full(columns, -np.inf, np.float32)
         n_missing = np.zeros(columns, np.int64)
-        for _, piece in _pieces_of(features):
+        for piece in _pieces_of(features):
             n_missing += missing_in(piece)
             if sparse.issparse(piece):  # absent entries are zero
                 piece = sparse.vstack([piece.nanmin(axis=0), piece.nanmax(axis=0)]).toarray()
@@ -345,15 +334,15 @@ def fingerprint(features: Any, labels: Float64Array, ptr: Int64Array) -> str:
     if is_sparse(features):
         n_stored = 0
         add(np.zeros(1, np.int64))
-        for _, piece in _pieces_of(features):
+        for piece in _pieces_of(features):
             add(piece.indptr[1:].astype(np.int64) + n_stored)
             n_stored += int(piece.indptr[-1])
-        for _, piece in _pieces_of(features):
+        for piece in _pieces_of(features):
             add(piece.indices.astype(np.int32, copy=False))
-        for _, piece in _pieces_of(features):
+        for piece in _pieces_of(features):
             add(piece.data)
     else:
-        for _, piece in _pieces_of(features):
+        for piece in _pieces_of(features):
             add(piece)
     return str(cached.setdefault(key, digest.hexdigest()))
 
@@ -380,6 +369,6 @@ def missing_columns(features: Any) -> list[int]:
     read."""
     cached = getattr(features, "cache", {})
     if "missing" not in cached:
-        n_missing = sum(missing_in(piece) for _, piece in _pieces_of(features))
+        n_missing = sum(missing_in(piece) for piece in _pieces_of(features))
         cached["missing"] = np.flatnonzero(n_missing).tolist()
     return list(cached["missing"])

@@ -30,6 +30,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -284,10 +285,9 @@ def _make_useless(count: int, world: _World) -> dict[str, Float64Array]:
         "uniform": lambda rng: rng.random(size),
     }
     columns = {}
-    for i in range(count):
-        kind = list(distributions)[i % len(distributions)]
+    for i, (kind, draw) in zip(range(count), cycle(distributions.items()), strict=False):
         name = f"noise_{kind}_{i // len(distributions) + 1}"
-        columns[name] = distributions[kind](world.stream(name)).astype(np.float64)
+        columns[name] = draw(world.stream(name)).astype(np.float64)
     return columns
 
 

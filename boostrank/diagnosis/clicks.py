@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import fspath
 
 import numpy as np
@@ -26,6 +26,7 @@ from boostrank.diagnosis.rules import OF_LABELS, Finding, Findings, find, percen
 _RATES = 10  # positions whose click rates are listed
 _ENOUGH = 20  # impressions
 _ERRORS = 3.0  # standard errors between click rates
+_LOG = ("", 0, 0)  # position in a log whose name is filled in at the end
 
 
 def with_clicks(findings: Sequence[Finding], sets: Sequence[tuple[str, Profile]]) -> Findings:
@@ -63,54 +64,42 @@ def look_at_clicks(path: AnyPath, queries: QueryIndex, counted: bool = True) -> 
     except OSError as error:
         return Findings([find("unreadable-clicks", (file, 0, 0), 1, str(error.strerror))])
     log = replace(log.where(log.rows < count), n_documents=count)
-    clicks = _Clicks((file, 0, 0), queries, log)
-    return Findings(finding for check in CHECKS for finding in check(clicks))
+    findings = [
+        *nothing_clicked(log),
+        *moves(log, queries),
+        *never_shown(log),
+        *click_rates(log),
+    ]
+    return Findings(replace(finding, file=file) for finding in findings)
 
 
-@dataclass(frozen=True, eq=False)
-class _Clicks:
-    """A click log and the queries of its documents."""
-
-    where: tuple[str, int, int]
-    queries: QueryIndex
-    log: ClickLog
-
-
-def nothing_clicked(clicks: _Clicks) -> Iterator[Finding]:
+def nothing_clicked(log: ClickLog) -> Iterator[Finding]:
     """Find logs without clicks, or without unclicked impressions."""
-    impressions = int(clicks.log.impressions.sum())
-    clicked = int(clicks.log.clicks.sum())
+    impressions = int(log.impressions.sum())
+    clicked = int(log.clicks.sum())
     if not clicked:
         message = "no impression was clicked" if impressions else "there is no entry"
-        yield find("no-clicks", clicks.where, impressions, message)
+        yield find("no-clicks", _LOG, impressions, message)
     elif impressions >= _ENOUGH and clicked == impressions:
         message = "every impression was clicked: were impressions without a click left out?"
-        yield find("only-clicked-impressions", clicks.where, clicked, message)
+        yield find("only-clicked-impressions", _LOG, clicked, message)
 
 
-def moves(clicks: _Clicks) -> Iterator[Finding]:
+def moves(log: ClickLog, queries: QueryIndex) -> Iterator[Finding]:
     """Find positions with too few documents that moved there to estimate a propensity."""
-    log = clicks.log
     if not log.clicks.any():
         return
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
-            curve = estimate_propensities(log, clicks.queries)
+            curve = estimate_propensities(log, queries)
     except DataError:
-        # Explain why there is no curve at all, such as no impressions at position 1.
-        reason = (
+        message = (
             "no clicked document was shown both at position 1 and elsewhere, and no chain of"
-            " documents joins them"
+            f" documents joins them; position {log.positions.min()} is the first with impressions,"
+            f" and {percent(moved_share(log), 1)} of the clicked documents moved at all"
         )
-        if log.positions.min() > 1:
-            reason = (
-                f"position {log.positions.min()} is the first with impressions: do positions count"
-                " from 1?"
-            )
-        share = percent(moved_share(log), 1)
-        message = f"{reason}; {share} of the clicked documents moved at all"
-        yield find("nothing-moved", clicks.where, log.depth, message)
+        yield find("nothing-moved", _LOG, log.depth, message)
         return
     assert curve.errors is not None
     # Find positions without a propensity, and those whose propensity is nearly a guess.
@@ -122,31 +111,30 @@ def moves(clicks: _Clicks) -> Iterator[Finding]:
         lost = int(impressions[still].sum())
         share = percent(lost, impressions.sum())
         cost = f"they have no propensity: {lost:,} impressions ({share}) are ignored"
-        yield find("unmoved-positions", clicks.where, still.size, message, cost=cost)
+        yield find("unmoved-positions", _LOG, still.size, message, cost=cost)
     if vague.size:
         message = f"the propensities of {_from(vague)} are accurate to a factor of 2.7 at best"
-        yield find("vague-positions", clicks.where, vague.size, message)
+        yield find("vague-positions", _LOG, vague.size, message)
 
 
 def _from(positions: Int64Array) -> str:
     return f"{count_of(positions.size, 'position')} (from position {positions[0] + 1})"
 
 
-def never_shown(clicks: _Clicks) -> Iterator[Finding]:
+def never_shown(log: ClickLog) -> Iterator[Finding]:
     """Find documents that were never shown."""
-    log = clicks.log
     count = log.n_documents
     hidden = count - int(log.shown.sum())
     if hidden and log.rows.size:
         message = f"{share_of(hidden, count, 'documents')} were never shown"
-        yield find("never-shown", clicks.where, hidden, message)
+        yield find("never-shown", _LOG, hidden, message)
 
 
-def click_rates(clicks: _Clicks) -> Iterator[Finding]:
+def click_rates(log: ClickLog) -> Iterator[Finding]:
     """Find positions that are clicked more often than the first."""
-    positions = clicks.log.positions - 1
-    impressions = np.bincount(positions, clicks.log.impressions)
-    clicked = np.bincount(positions, clicks.log.clicks)
+    positions = log.positions - 1
+    impressions = np.bincount(positions, log.impressions)
+    clicked = np.bincount(positions, log.clicks)
     if not clicked.any():
         return
     # Compare with position 1; the rate of a position without impressions is NaN.
@@ -161,7 +149,4 @@ def click_rates(clicks: _Clicks) -> Iterator[Finding]:
             f"clicks per impression at positions 1, 2, ...: {first_rates}: position {p} is clicked"
             " more often than position 1"
         )
-        yield find("rising-click-rates", clicks.where, higher.size, message)
-
-
-CHECKS = (nothing_clicked, moves, never_shown, click_rates)
+        yield find("rising-click-rates", _LOG, higher.size, message)

@@ -15,25 +15,11 @@ from boostrank.data.feature_space import FeatureSpace
 from boostrank.data.frames import as_frame, with_query_level
 from boostrank.files import blocks as slots
 from boostrank.files.blocks import Block
-from boostrank.files.source import File, Source
+from boostrank.files.source import File, Source, Then
 from boostrank.files.tables import arrow
 from boostrank.options import ReadOptions, declared
 
 _NAME = "<dataset>"
-
-
-class RowsFile(File):
-    """The rows of a data set in the place of a file."""
-
-    def __init__(self, data: RankingDataset) -> None:
-        super().__init__(_NAME, None)
-        self.data = data
-
-    def chunks(self, chunk_bytes: int) -> Iterator[Any]:
-        """Yield the queries of a block, in order."""
-        step = max(1, chunk_bytes // (4 * self.data.n_features + 1))
-        for first, stop in self.data.queries.blocks(step):
-            yield np.arange(first, stop)
 
 
 class DatasetSource(Source):
@@ -42,8 +28,8 @@ class DatasetSource(Source):
     unused = tuple(declared(ReadOptions))
     by_row = blanks = has_qid = has_columns = True
 
-    def open_file(self, data: Any) -> RowsFile:
-        """Return the rows, with the features of the training data if there are any."""
+    def open_file(self, data: Any) -> File:
+        """Take the rows, with the features of the training data if there are any."""
         space = self.reading.space
         try:
             if space is not None:
@@ -52,20 +38,25 @@ class DatasetSource(Source):
         except DataError as error:
             raise FileFormatError(str(error), file=_NAME) from None
         self.data: RankingDataset = data
-        return RowsFile(data)
+        return File(_NAME, None)
 
-    def parse(self, file: File, chunk: Any) -> Block:
-        """Return the rows of some queries."""
-        index, rows = self.data.queries.take(chunk)
-        features, lines = self.data.features[rows], np.arange(1, rows.size + 1)
-        is_sparse = sparse.issparse(features)
-        dense = np.zeros((0, 0), np.float32) if is_sparse else features
-        block = Block.from_rows(self.data.labels[rows], dense, index.row_ids(), lines)
-        if is_sparse:
-            block.dense = None
-            block.sparse = features.indptr[1:].astype(np.int64), features.indices, features.data
-            block.counts[[slots.CELLS, slots.TOP_ID]] = features.nnz, features.shape[1] - 1
-        return block
+    def blocks(
+        self, chunk_bytes: int, threads: int, then: Then = None
+    ) -> Iterator[tuple[File, Block]]:
+        """Yield the rows of whole queries in order."""
+        yield self.first, Block(np.zeros(0))
+        step = max(1, chunk_bytes // (4 * self.data.n_features + 1))
+        for first, stop in self.data.queries.blocks(step):
+            index, rows = self.data.queries.take(np.arange(first, stop))
+            features, lines = self.data.features[rows], np.arange(1, rows.size + 1)
+            is_sparse = sparse.issparse(features)
+            dense = np.zeros((0, 0), np.float32) if is_sparse else features
+            block = Block.from_rows(self.data.labels[rows], dense, index.row_ids(), lines)
+            if is_sparse:
+                block.dense = None
+                block.sparse = features.indptr[1:].astype(np.int64), features.indices, features.data
+                block.counts[[slots.CELLS, slots.TOP_ID]] = features.nnz, features.shape[1] - 1
+            yield self.first, block
 
     def numbered_names(self, base: int = 0) -> dict[int, str]:
         """Return the feature names by column."""

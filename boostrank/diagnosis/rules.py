@@ -4,12 +4,11 @@ what mends it."""
 from __future__ import annotations
 
 import enum
+import tomllib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from boostrank.core.text import small_table
 
@@ -76,20 +75,12 @@ class Findings(list[Finding]):
         return small_table(f"{len(self):,} findings", rows, columns)
 
 
-@dataclass(frozen=True)
-class Rule:
-    """What is known of a problem before the data are read. A check may replace each part by a
-    closer one."""
-
-    severity: Severity
-    cost: str
-    fix: str = ""
-    options: str = ""
-
-
-RULES = msgspec.toml.decode(
-    Path(__file__).with_name("rules.toml").read_bytes(), type=dict[str, Rule]
+RULES: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")
 )
+"""What is known of each problem before the data are read: `severity`, `cost`, and perhaps `fix` and
+`options`. A check may replace each part by a closer one.
+"""
 
 OF_LABELS = {
     "contradicting-duplicates",
@@ -108,10 +99,9 @@ def find(
 ) -> Finding:
     """Return a finding by a rule, at a file, line and column, with the `changes` to the rule that
     the data ask for."""
-    rule = replace(RULES[check], **changes)
-    return Finding(
-        check, rule.severity, *position, count, message, rule.cost, rule.fix, rule.options
-    )
+    parts = RULES[check] | changes
+    severity = Severity(parts.pop("severity"))
+    return Finding(check, severity, *position, count, message, **parts)
 
 
 def percent(count: float, total: float) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from boostrank.core.errors import DataError, DataWarning, ParameterError
 from boostrank.core.text import count_of
 from boostrank.core.types import Array, BoolArray, Float32Array, Float64Array
-from boostrank.data.dataset import RankingDataset, takes_dataset
+from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.data.rows import DenseRows, dense_batches
 from boostrank.engines.served.linear import LinearScore
 from boostrank.engines.served.rules import Rules, scores
@@ -263,7 +263,6 @@ class Verification:
         return LEVELS.index(self.level) <= LEVELS.index(tolerance)
 
 
-@takes_dataset
 def verify(model: Any, data: RankingDataset, logged: Any, *, precision: Any = 0.0) -> Verification:
     """Compare scores that another program logged with the model's own scores.
 
@@ -286,6 +285,7 @@ def verify(model: Any, data: RankingDataset, logged: Any, *, precision: Any = 0.
         >>> boostrank.verify(model, data, model.predict(data)).level
         'equal'
     """
+    data = as_dataset(data)
     model, data = as_model(model).over_columns(data)
     logged_scores = as_scores(logged, data, "the logged scores")
     if logged_scores.size != data.n_documents:

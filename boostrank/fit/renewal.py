@@ -24,7 +24,7 @@ from msgspec import structs
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Array, Float64Array, ParamValues
-from boostrank.data.dataset import RankingDataset, takes_dataset
+from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.engines import get_backend
 from boostrank.engines.base import LEAVES, Backend, PredictRequest
 from boostrank.fit.plan import Training
@@ -84,7 +84,6 @@ def renew_leaves(model: RankingModel, training: Training) -> RankingModel:
     return model.altered(booster=booster, info=model.info | record)
 
 
-@takes_dataset
 def refit(
     model: Any, data: RankingDataset, *, keep: float = 0.0, threads: int | None = None
 ) -> RankingModel:
@@ -121,6 +120,7 @@ def refit(
         >>> boostrank.refit(model, february, keep=0.5).num_trees() == model.num_trees()
         True
     """
+    data = as_dataset(data)
     if not (isinstance(keep, Real) and 0.0 <= keep <= 1.0):
         raise ParameterError(f"keep={keep!r} must be between 0 and 1")
     ranker, threads = as_model(model), resolve_threads(threads)

@@ -21,7 +21,7 @@ from boostrank.core.errors import DataError, DataWarning, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import RESAMPLES, expanded_interval, resampled_sums
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.dataset import RankingDataset, takes_dataset
+from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.model.ranking_model import RankingModel, as_model, calibrated_scores
 from boostrank.records import CalibrationRecord
 
@@ -92,7 +92,6 @@ def reliability(
     )
 
 
-@takes_dataset
 def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -> RankingModel:
     """Fit a strictly increasing map from scores to expected grades, which
     `predict(calibrated=True)` applies.
@@ -123,6 +122,7 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
         >>> bool(grades.min() >= 0), bool(grades.max() <= fresh.labels.max())
         (True, True)
     """
+    data = as_dataset(data)
     ranker = as_model(model)
     data = ranker.check_features(data)
     _check_unseen(ranker, data)

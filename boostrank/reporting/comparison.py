@@ -21,7 +21,7 @@ from boostrank.core.files import path_of
 from boostrank.core.resampling import PAIRED_RESAMPLES
 from boostrank.core.text import NUMERIC, count_of
 from boostrank.core.types import Array, Float64Array, Int64Array, check_in_step
-from boostrank.data.dataset import RankingDataset, takes_dataset
+from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.files.join import MACHINE
 from boostrank.files.judgements import Values, values_by_query
 from boostrank.metrics import Conventions, Metric, MetricResult
@@ -365,7 +365,6 @@ class Comparison(Result):
         return page(f"{self.new} against {self.old}", sections, self.opening, **top)
 
 
-@takes_dataset
 def evaluate(
     ranker: RankingModel | Ranker | npt.ArrayLike,
     data: RankingDataset,
@@ -399,12 +398,12 @@ def evaluate(
         >>> {name: round(result.mean, 3) for name, result in results.items()}
         {'ndcg@1': 0.5, 'ndcg@3': 0.793, 'mrr': 0.75}
     """
+    data = as_dataset(data)
     context = Context(None, data, metrics, **options)
     scores = Ranker.from_source(ranker, "ranker", data, context.threads).scores
     return context.bound(context.metrics).results(scores, seed=context.seed)
 
 
-@takes_dataset
 def compare(
     old: OneOrMore,
     new: OneOrMore,
@@ -460,6 +459,7 @@ def compare(
         >>> comparison.per_query["mrr"].tolist()
         [[0.5, 1.0], [1.0, 1.0]]
     """
+    data = as_dataset(data)
     context = Context(None, data, metrics, **options)
     names = [name for metric in context.metrics for name in metric.names]
     texts = [fail_if] if isinstance(fail_if, str) else fail_if

@@ -16,7 +16,7 @@ from boostrank.core.errors import DataError, ModelError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.categories import Categories
-from boostrank.data.dataset import RankingDataset, takes_dataset
+from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.reporting.documents import find_document, find_query, shown_name
@@ -128,7 +128,6 @@ class Why(Result):
         return f"Query {self.qid}: A ({self.a}) minus B ({self.b}) is {self.difference:+.4g}"
 
 
-@takes_dataset
 def why(
     model: RankingModel | str | PathLike[str],
     data: RankingDataset,
@@ -151,6 +150,7 @@ def why(
         DataError: an unknown query or document, an ambiguous name, the same document twice, or
             features other than the model's.
     """
+    data = as_dataset(data)
     ranker = as_model(model)
     categories = ranker.categories
     ranker, data = ranker.over_columns(data)

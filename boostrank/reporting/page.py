@@ -17,7 +17,7 @@ from markupsafe import Markup
 from boostrank.core.errors import BoostrankError, ParameterError
 from boostrank.core.files import write_atomically
 from boostrank.core.text import small_table
-from boostrank.data.dataset import RankingDataset, takes_dataset
+from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.metrics import Metric
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.reporting.card import Card, card_of
@@ -151,7 +151,6 @@ class Report:
         return [folder_path / name for name in content]
 
 
-@takes_dataset
 def report(
     model: RankingModel | str | PathLike[str],
     data: RankingDataset,
@@ -191,6 +190,7 @@ def report(
         >>> page.verdict is not None, page.missing
         (True, {})
     """
+    data = as_dataset(data)
     if data_name is None:
         data_name = ", ".join(data.provenance.files)
     original = ranker = as_model(model)

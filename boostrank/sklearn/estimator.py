@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.errors import DataError, ParameterError, warn_user
 from boostrank.core.types import (
     Array,
     Float64Array,
@@ -304,7 +304,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """
         rows, qid, group = self._rows("predict", X, qid, group)
         if not options.keys() & THREADS:
-            options["threads"] = self._threads
+            options["threads"] = self.n_jobs
         return self.model_.predict(rows, qid=qid, group=group, **options)
 
     def apply(self, X: Any, **options: Any) -> Array:
@@ -324,7 +324,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             NotFittedError, DataError: as `predict`.
         """
         rows, qid, group = self._rows("rank", X, qid, group)
-        return self.model_.rank(rows, qid=qid, group=group, threads=self._threads)
+        return self.model_.rank(rows, qid=qid, group=group, threads=self.n_jobs)
 
     def score(
         self,
@@ -353,7 +353,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 or as in `predict`.
         """
         rows, qid, group = self._rows("score", X, qid, group)
-        scores = self.model_.predict(rows, qid=qid, group=group, threads=self._threads)
+        scores = self.model_.predict(rows, qid=qid, group=group, threads=self.n_jobs)
         gain = self.model_.info.gain
         columns = scores[:, None] if gain is None else rows  # expressions are over features
         data = RankingDataset.from_arrays(
@@ -363,7 +363,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             raise DataError("sample_weight differs within a query; NDCG needs one weight per query")
         data = data if gain is None else data.with_gain(gain)
         rules = Conventions(**(self.model_.info.conventions or {}))
-        bound = BoundMetrics(self._metric, data.labels, data.queries, rules, self._threads)
+        bound = BoundMetrics(self._metric, data.labels, data.queries, rules, self.n_jobs)
         return bound.values(data.in_row_order(scores))[str(self._metric)]
 
     def save_model(self, fname: str | PathLike[str]) -> None:
@@ -457,10 +457,6 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         return self.model_
 
-    @property
-    def _threads(self) -> int | None:
-        return None if self.n_jobs is None else int(self.n_jobs)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
@@ -515,12 +511,14 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             self._has_names, self._knows_queries = is_table, qid is not None or group is not None
         if not (is_table and self._has_names):
             fewest = {"fit": 2, "eval_set": 0}.get(method, 1)  # training names an empty set
-            checks = {
-                "accept_sparse": True,
-                "ensure_all_finite": False,
-                "ensure_min_samples": fewest,
-            }
-            X = validate_data(self, X, reset=reset, **checks)
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse=True,
+                ensure_all_finite=False,
+                ensure_min_samples=fewest,
+            )
         elif reset:
             validate_data(self, X, skip_check_array=True)
         if method != "predict":
@@ -560,22 +558,20 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """
         if qid is not None or group is not None:
             return group
-        calls = {"eval_set": "fit(..., eval_qid=[ids])", "rank": "rank(X, qid=...)"}
-        call = calls.get(method, f"{method}(X, y, qid=...)")
-        line = f"{call}, or a column {QID!r} of a frame"
+        remedy = f"pass qid=ids (eval_qid=[ids] for an eval_set), or a column {QID!r} of a frame"
         if self._knows_queries:
             raise DataError(
-                f"{method} needs queries, because fit had them: {line}; in scikit-learn's searches"
-                " and cross-validation, use the column or"
+                f"{method} needs queries, because fit had them: {remedy}; in scikit-learn's"
+                " searches and cross-validation, use the column or"
                 " sklearn.set_config(enable_metadata_routing=True)"
             )
         if method == "fit":
             if rows.shape[0] > _MOST_OF_ONE_QUERY:
                 raise DataError(
-                    f"no queries were given, and {rows.shape[0]:,} rows are too many for one: pass"
-                    f" {line}"
+                    f"no queries were given, and {rows.shape[0]:,} rows are too many for one:"
+                    f" {remedy}"
                 )
-            warn_user(f"no queries were given, so all rows are one query; pass {line}", DataWarning)
+            warn_user(f"no queries were given, so all rows are one query; {remedy}")
         return [rows.shape[0]]
 
     def _evaluation_sets(
@@ -597,8 +593,10 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         pairs = sets if isinstance(sets, list | tuple) else [None]
         if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
             raise ParameterError("eval_set must be a list of pairs (X, y), or one pair")
+        nothing = [None] * len(sets)
+        of_sets = {name: nothing if values is None else values for name, values in of_sets.items()}
         for name, values in of_sets.items():
-            if values is not None and len(values) != len(sets):
+            if len(values) != len(sets):
                 raise ParameterError(
                     f"eval_{name} has {len(values)} entries for {len(sets)} validation sets; pass a"
                     " list with an array for each set"
@@ -607,8 +605,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         # The training set is reused where its rows are repeated with the same queries and weights.
         datasets = []
         for i, (features, labels) in enumerate(sets):
-            of_set = dict.fromkeys(of_sets)
-            of_set |= {name: values[i] for name, values in of_sets.items() if values is not None}
+            of_set = {name: values[i] for name, values in of_sets.items()}
             repeats, weighted = features is X and labels is y, of_set["sample_weight"] is not None
             if repeats and of_set["qid"] is of_set["group"]:  # no queries
                 of_set |= {"qid": of_fit["qid"], "group": of_fit["group"]}

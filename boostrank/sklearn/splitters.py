@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator, KFold, TimeSeriesSplit
 
-from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.errors import DataError, ParameterError, warn_user
 from boostrank.core.queries import checked_ids, query_numbers
 from boostrank.core.types import Array, Int64Array, check_in_step
 from boostrank.data.frames import (
@@ -59,7 +59,7 @@ def split_table(
         message = (
             f"the column {qid!r} contains the query ids; name it {QID!r} to silence this warning"
         )
-        warn_user(message, DataWarning)
+        warn_user(message)
     feature_columns = [i for i, name in enumerate(names) if name != qid]
     return table[:, feature_columns].to_native(), ids_of(table, qid), qid
 

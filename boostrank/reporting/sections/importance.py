@@ -24,7 +24,7 @@ from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.text import list_names
 from boostrank.core.types import BoolArray, Float64Array, Int64Array
-from boostrank.data.dataset import RankingDataset, takes_dataset
+from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.kernels.forest import Walker
@@ -221,7 +221,6 @@ class Importance(Result):
         return content | {"features": content.pop("importance")}
 
 
-@takes_dataset
 def importance(
     model: RankingModel | str | PathLike[str],
     data: RankingDataset,
@@ -250,6 +249,7 @@ def importance(
         ParameterError: a number out of range, or a metric with several cut-offs.
         DataError: features other than the model's, or only excluded queries.
     """
+    data = as_dataset(data)
     parsed = Metric.of(metric)
     if len(parsed.cutoffs) > 1:
         raise ParameterError(
