@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,7 @@ from boostrank.data.rows import DenseRows
 from boostrank.kernels.forest import Walker
 from boostrank.reporting.charts import Chart, alt, lines, row_chart
 from boostrank.reporting.result import Result
-from boostrank.reporting.scoring import (
-    DocumentProgress,
-    changed_scores,
-    over_blocks,
-)
+from boostrank.reporting.scoring import changed_scores
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.table import Data, Table, pandas
 
@@ -200,7 +195,7 @@ def shapes(
         documents: number of documents in the sample for curves, which consists of whole queries.
             None limits the work to about ten seconds on two cores, with at most 20,000 documents.
     """
-    model, data, seed = context.model, context.data, context.seed
+    model, data = context.model, context.data
     if not data.n_documents:
         raise DataError("the data has no documents")
     trees = context.trees
@@ -211,15 +206,9 @@ def shapes(
     top_features = tuple(columns[i] for i in order.tolist() if i in trees.used)[:top]
     # Measure the curves on a sample, in which each document is walked about three times.
     affordable = min(_WALKS // (3 * max(1, trees.count)), _MOST_NUMBERS // max(1, trees.used.size))
-    sample = data.sample(documents or max(1, min(affordable, _MOST_DOCUMENTS)), seed)
+    sample = data.sample(documents or max(1, min(affordable, _MOST_DOCUMENTS)), context.seed)
     curves = accumulated_local_effects(
-        context.make_walker(),
-        context.rows_of(sample),
-        tuple(columns[i] for i in trees.used),
-        bins=bins,
-        seed=seed,
-        threads=context.workers,
-        progress=partial(context.progress, "local effects"),
+        context, context.make_walker(), context.rows_of(sample), bins=bins
     )
     # Name the categories, and sort the curves.
     for i, column in enumerate(trees.used.tolist()):
@@ -263,16 +252,10 @@ def _chart(curve: AleCurve, number: int) -> Chart:
 
 
 def accumulated_local_effects(
-    walker: Walker,
-    rows: DenseRows,
-    names: tuple[str, ...],
-    *,
-    bins: int,
-    seed: int,
-    threads: int,
-    progress: DocumentProgress = None,
+    context: Context, walker: Walker, rows: DenseRows, *, bins: int
 ) -> list[AleCurve]:
     """Return the accumulated local effects of each column, with at most `bins` intervals."""
+    names = [rows.data.feature_names[column] for column in rows.columns]
     values = rows[: rows.data.n_documents]
     # Split each column into intervals from 1, and move each value to the ends of its interval.
     lower, upper, edges = values.copy(), values.copy(), []
@@ -295,9 +278,9 @@ def accumulated_local_effects(
             for column, scores in changed_scores(walker, *block, columns, columns.size):
                 across[documents, column] += sign * scores
 
-    over_blocks(measure_block, rows, threads, progress)
+    context.over_blocks(measure_block, rows, "local effects")
     # Sum and count the changes per query and interval, and accumulate the means.
-    constant = rows.constant_within_queries(threads)
+    constant = rows.constant_within_queries(context.workers)
     queries, query_of_row, curves = len(rows.data.queries), rows.data.queries.of_rows(), []
     for column, name in enumerate(names):
         size = edges[column].size
@@ -311,7 +294,7 @@ def accumulated_local_effects(
         means = sums.sum(axis=0) / np.maximum(documents, 1.0)
         (effect,) = _accumulate(means[None], documents[None])
         # Repeat this for redrawn queries. Intervals without documents keep their mean.
-        drawn = resampled_sums(np.hstack([sums, counts]), resamples=_RESAMPLES, seed=seed)
+        drawn = resampled_sums(np.hstack([sums, counts]), resamples=_RESAMPLES, seed=context.seed)
         drawn_sums, drawn_counts = np.split(drawn, 2, axis=1)
         drawn_means = drawn_sums / np.maximum(drawn_counts, 1.0)
         drawn_means = np.where(drawn_counts > 0.0, drawn_means, means)
