@@ -36,8 +36,6 @@ COLOURS = {"main": "#3b7fc4", "good": "#1b9e77", "bad": "#d95f02", "faint": "#8b
 distinguish.
 """
 
-CATEGORY = ["#3b7fc4", "#d95f02", "#1b9e77", "#a873c9", "#b38b14", "#d4587d", "#459bab", "#8b929a"]
-
 # Colours in the light and the dark theme, as in style.css.
 _THEMES = {
     "text": ("#1c2024", "#e6e8ea"),
@@ -116,8 +114,8 @@ def vega_script() -> str:
 def theme(*, dark: bool = False) -> dict[str, Any]:
     """Return the shared Vega-Lite `config`."""
     colours = COLOURS | {name: light_and_dark[dark] for name, light_and_dark in _THEMES.items()}
-    text = Template(read_template("theme.json")).substitute(colours)
-    return {**json.loads(text), "range": {"category": CATEGORY}}
+    config: dict[str, Any] = json.loads(Template(read_template("theme.json")).substitute(colours))
+    return config
 
 
 _DIGITS = 5
@@ -165,14 +163,9 @@ class Chart:
     def __html__(self) -> str:
         """Return the element that the page's script draws into."""
         spec = self.spec()
-        # Columns take less space in a page than rows.
-        datasets = {}
-        for name, rows in spec.pop("datasets").items():
-            keys = dict.fromkeys(key for row in rows for key in row)
-            datasets[name] = {key: [row.get(key) for row in rows] for key in keys}
         # The largest data set can be saved from the page.
-        numbers = max(datasets, key=lambda name: sum(map(len, datasets[name].values())))
-        data = {"name": self.name, "spec": spec, "datasets": datasets, "numbers": numbers}
+        numbers = max(spec["datasets"], key=lambda name: sum(map(len, spec["datasets"][name])))
+        data = {"name": self.name, "spec": spec, "numbers": numbers}
         return block("parts.html", "chart", chart=self, data=data)
 
 
@@ -182,12 +175,11 @@ def lines(
     y: str,
     tips: Sequence[str],
     *,
-    band: Sequence[str] = (),
     height: int = 260,
     **y_options: Any,
 ) -> Any:
-    """Draw column `y` as lines over the channel `x`, and shade the area between the two columns in
-    `band`.
+    """Draw column `y` as lines over the channel `x`, and shade the area between the columns `low`
+    and `high`, if there are any.
 
     Args:
         y_options: options for the vertical axis, `color` (the channel that separates lines) and
@@ -197,9 +189,9 @@ def lines(
     base = alt.Chart(frame).encode(x=x, tooltip=tooltips(*tips), color=color)
     points = alt.OverlayMarkDef(size=dots) if dots else False
     line = base.mark_line(point=points).encode(y=alt.Y(f"{y}:Q", **y_options))
-    if band:
+    if "low" in frame:
         area = base.mark_area(opacity=0.2, color=COLOURS["main"])
-        line = area.encode(y=alt.Y(f"{band[0]}:Q", **y_options), y2=f"{band[1]}:Q") + line
+        line = area.encode(y=alt.Y("low:Q", **y_options), y2="high:Q") + line
     return line.properties(height=height)
 
 

@@ -125,7 +125,7 @@ class Condition:
             functions: names of further metrics, which are functions.
         """
         match, prefix = _CONDITION.fullmatch(text), f"condition {text!r}"
-        if match is None:
+        if match is None or (match[1] and match[6]):  # the end of an interval takes no p
             raise ParameterError(
                 f"{prefix}: the form must be {GRAMMAR}, such as 'ndcg@10 < -0.002 at p<0.05'"
             )
@@ -142,10 +142,6 @@ class Condition:
         if alpha is not None and not 0.0 < alpha < 1.0:
             raise ParameterError(
                 f"{prefix}: the p-value must be between 0 and 1, but got {alpha:g}"
-            )
-        if end and alpha is not None:
-            raise ParameterError(
-                f"{prefix}: an end of the interval takes no p; the form is {GRAMMAR}"
             )
         is_anywhere = anywhere is not None
         return cls(names[0], operator, float(bound), alpha, is_anywhere, (end or "").lower())
@@ -592,17 +588,15 @@ def _values(
         )
         return bound_run.per_query(scores)
 
-    of_models = [list(map(measure, trainings)) for trainings in rankers]
+    of_models = [measure(training) for trainings in rankers for training in trainings]
     values = {}
     for name in bound.names:
-        sides = [
-            np.column_stack([model_values[name] for model_values in side]) for side in of_models
-        ]
+        columns = np.column_stack([model_values[name] for model_values in of_models])
         # A function may leave out other queries each time.
-        left_out = np.isnan(np.column_stack(sides).sum(axis=1))
-        if left_out.all():
+        columns[np.isnan(columns).any(axis=1)] = np.nan
+        if np.isnan(columns).all():
             raise DataError(f"metric {name}: no query counts for both rankers")
-        values[name] = [np.where(left_out[:, None], np.nan, side) for side in sides]
+        values[name] = np.hsplit(columns, [len(rankers[0])])
     return values
 
 
@@ -724,12 +718,12 @@ def _test_condition(
     if measured and condition.alpha is not None and math.isnan(overall.luck):
         # Among n queries, no p is below 2 / 2^n, and none is below that of the sign flips.
         most_queries = max(difference.queries for difference in measured)
-        by_queries, by_flips = 2.0 ** (1 - most_queries), 1.0 / (PAIRED_RESAMPLES + 1)
-        cause = f"{most_queries} queries give p of at least {by_queries:.2g}; use more queries, or"
-        if by_flips > by_queries:
-            cause = f"{PAIRED_RESAMPLES:,} random flips of signs give p of at least {by_flips:.2g};"
-        if condition.alpha <= max(by_queries, by_flips):
-            raise DataError(f"'{condition}' can never hold: {cause} use a larger p")
+        least_p = max(2.0 ** (1 - most_queries), 1.0 / (PAIRED_RESAMPLES + 1))
+        if condition.alpha <= least_p:
+            raise DataError(
+                f"'{condition}' can never hold: {most_queries} queries give p of at least"
+                f" {least_p:.2g}; use a larger p, or more queries if there are fewer than 15"
+            )
     if not condition.anywhere and math.isnan(getattr(overall, name)):
         raise DataError(
             f"one query has no interval, so '{condition}' cannot be tested: use more queries"

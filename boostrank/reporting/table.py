@@ -251,10 +251,7 @@ def csv_bytes(frame: Any) -> bytes:
         apostrophe = "'" if _FORMULA.match(value) else ""
         return (apostrophe + value).replace("\r", " ")  # pandas would not quote it
 
-    text_columns = frame.select_dtypes(exclude="number")
-    escaped = frame.assign(
-        **{name: text_columns[name].map(escape) for name in text_columns}
-    ).rename(columns=escape)
+    escaped = frame.map(escape).rename(columns=escape)
     return bytes(
         escaped.to_csv(index=False, lineterminator="\n").encode("utf-8", "backslashreplace")
     )

@@ -331,7 +331,7 @@ def test_a_feature_without_any_value_has_an_empty_curve() -> None:
     assert [
         len(values) for values in (curve.edges, curve.effect, curve.low, curve.high, curve.counts)
     ] == [0] * 5
-    assert (curve.missing, curve.lowest) == (QUERIES * SIZE, None)
+    assert (curve.missing, curve.summarise()["lowest"]) == (QUERIES * SIZE, None)
     assert "nan" not in words_of(SPEC.on_page(feature_shapes))
 
 

@@ -320,8 +320,8 @@ def test_a_lead_has_a_colour_if_it_exceeds_chance_and_training_noise(
 ) -> None:
     standing = Standing("ndcg@5", 0.7, 0.6, 0.8, *lead, queries=50)
     bounds = {"ndcg@5": matters} if matters else {}
-    model = Ranking(MODEL, "", {"ndcg@5": standing})
-    start = Ranking(START, "", {"ndcg@5": standing})
+    model = Ranking(MODEL, "", {}, {"ndcg@5": standing})
+    start = Ranking(START, "", {}, {"ndcg@5": standing})
     start_verdict = replace(
         model_verdict, metric="ndcg@5", model=model, baselines=(start,), matters=bounds
     )

@@ -236,7 +236,7 @@ def curve_chart(positions: Data) -> Chart:
         "axis": alt.Axis(format="~g", tickCount=6),
     }
     tips = ("position:Q d", "propensity:Q .3f", "low:Q .3f from", "high:Q .3f to")
-    figure = lines(frame, x, "propensity", tips, band=("low", "high"), height=280, **y_options)
+    figure = lines(frame, x, "propensity", tips, height=280, **y_options)
     return Chart("clicks-propensities", frame, figure)
 
 

@@ -194,7 +194,7 @@ def _template_variables(result: Learning) -> dict[str, Any]:
     if result.total:
         frame, y_scale = result.to_frame("prefixes"), alt.Scale(zero=False)
         tips = ("rounds:Q ,d", "value:Q .4f", "low:Q .4f from", "high:Q .4f to", "lost:Q +.4f")
-        y_options = {"title": result.metric, "scale": y_scale, "band": ("low", "high")}
+        y_options = {"title": result.metric, "scale": y_scale}
         figure = lines(frame, _rounds(), "value", tips, **y_options)
         value = Chart("learning-prefixes", frame, figure)
     recorded = list(dict.fromkeys(result.history.get("metric", ())))

@@ -25,7 +25,7 @@ from boostrank.reporting.charts import Chart, alt, lines, row_chart
 from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import changed_scores
 from boostrank.reporting.section import Context, Section
-from boostrank.reporting.table import Data, Table, pandas
+from boostrank.reporting.table import Data, Table, pandas, table_of_rows
 
 # Limit on documents times trees, about ten seconds on two cores.
 _WALKS = 30_000_000
@@ -92,20 +92,6 @@ class AleCurve:
         return "falls" if self.rising < 0.1 else "rises and falls"
 
     @property
-    def lowest(self) -> float | None:
-        """The feature's lowest value, or None without values or for categories."""
-        return self._edge(0)
-
-    @property
-    def highest(self) -> float | None:
-        """The feature's highest value, or None without values or for categories."""
-        return self._edge(-1)
-
-    def _edge(self, position: int) -> float | None:
-        has_ends = self.categories is None and self.edges.size > 0
-        return float(self.edges[position]) if has_ends else None
-
-    @property
     def documents(self) -> int:
         """The number of documents with a value."""
         return int(self.counts.sum())
@@ -114,6 +100,26 @@ class AleCurve:
     def share_missing(self) -> float | None:
         """The share of documents without a value, or None if none is missing."""
         return self.missing / (self.documents + self.missing) if self.missing else None
+
+    def summarise(self) -> Data:
+        """Return the row of the feature. Its lowest and highest value are None without values or
+        for categories.
+        """
+        lowest = highest = None
+        if self.categories is None and self.edges.size:
+            lowest, highest = float(self.edges[0]), float(self.edges[-1])
+        return {
+            "feature": self.feature,
+            "direction": self.direction,
+            "swing": self.swing,
+            "rising": self.rising,
+            "lowest": lowest,
+            "highest": highest,
+            "documents": self.documents,
+            "missing": self.missing,
+            "share_missing": self.share_missing,
+            "query_level": self.query_level,
+        }
 
     def list_points(self) -> Data:
         """Return a row for each edge, with the number of documents in the interval that ends
@@ -164,23 +170,11 @@ class Shapes(Result):
             "highest .5g to",
             "share_missing .1% missing | share of documents without a value",
         )
-        keys = (
-            "feature",
-            "direction",
-            "swing",
-            "rising",
-            "lowest",
-            "highest",
-            "documents",
-            "missing",
-            "share_missing",
-            "query_level",
-        )
-        features = {key: [getattr(curve, key) for curve in self.curves] for key in keys}
+        features = [curve.summarise() for curve in self.curves]
         points = [curve.list_points() for curve in self.curves]
         names = points[0] if points else ()
         curves = {name: np.concatenate([part[name] for part in points]) for name in names}
-        return Table("curves", curves), Table("features", features, columns)
+        return Table("curves", curves), table_of_rows("features", features, columns)
 
 
 def shapes(
@@ -246,8 +240,8 @@ def _chart(curve: AleCurve, number: int) -> Chart:
     # Space the edges evenly, because intervals of skewed values differ much in width.
     labels = {"labelAngle": 0, "labelOverlap": True, "labelSeparation": 10}
     axis = alt.Axis(format=",.3~r", formatType="number", **labels)
-    x, ends = alt.X("value:O", title=None, axis=axis), ("low", "high")
-    figure = lines(frame, x, "effect", tips, band=ends, height=220, title="score")
+    x = alt.X("value:O", title=None, axis=axis)
+    figure = lines(frame, x, "effect", tips, height=220, title="score")
     return Chart(name, frame, figure)
 
 
