@@ -237,8 +237,14 @@ class Comparison(Result):
         """What the machine's grades are worth, for each metric."""
         return [describe_judges(self.judges_of(name)) for name in self.metrics if self.judges]
 
-    def luck_words(self, metric: str) -> str:
-        """Say what the interval of a metric is over, and how far the models of a ranker differ."""
+    @property
+    def luck_words(self) -> list[str]:
+        """What the intervals are over, and how far the models of a ranker differ, for each
+        metric.
+        """
+        return list(dict.fromkeys(map(self._describe_luck, self.metrics)))
+
+    def _describe_luck(self, metric: str) -> str:
         difference = self.metrics[metric]
         ranges = [
             f"{len(values)} {side} models give {interval(min(values), max(values))}"
@@ -754,17 +760,10 @@ def _variables(comparison: Comparison) -> dict[str, Any]:
         axis = alt.Axis(format="+.2~f", grid=False)
         ends, title = (-limit, limit), f"difference of {first}"
         drawn = histogram("differences", change, _BINS, ends, title, "+.3f", axis=axis)
-    render = partial(block, "comparison.html", "lost")
     return {
         "d": comparison.metrics[first],
         "fewest": FEWEST_FOR_INTERVAL,
         "resamples": PAIRED_RESAMPLES,
-        "luck": list(dict.fromkeys(map(comparison.luck_words, comparison.metrics))),
-        "several": not math.isnan(comparison.metrics[first].luck),
         "changed": change.size,
         "histogram": drawn,
-        "details": [
-            render(regression=regression, number=number)
-            for number, regression in enumerate(comparison.regressions)
-        ],
     }

@@ -216,7 +216,6 @@ def _positions(log: ClickLog, curve: Propensities) -> Data:
 def _template_variables(result: ClickData) -> dict[str, Any]:
     return {
         "top": TOP,
-        "depths": len(result.positions["position"]),
         "curve": curve_chart(result.positions),
     }
 

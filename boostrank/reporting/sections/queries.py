@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -14,7 +13,6 @@ import numpy as np
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.reporting.charts import histogram
-from boostrank.reporting.html import block
 from boostrank.reporting.rank_changes import shown_name
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
@@ -161,15 +159,14 @@ def _template_variables(result: QueryValues) -> dict[str, Any]:
     limits = min(0.0, float(values.min())), max(1.0, float(values.max()))
     segments = result.table("parts").rows()
     certain = [segment for segment in segments if not math.isnan(segment["low"])]
-    template = partial(block, "queries.html", "list", top=_TOP)
     return {
+        "top": _TOP,
         "values": values,
         "quartiles": np.quantile(values, [0.25, 0.5, 0.75]),
         "lowest": min(certain, key=itemgetter("mean")) if len(certain) > 1 else None,
         "histogram": histogram(
             "queries-values", values, bins=_BINS, limits=limits, title=result.metric, format=".2f"
         ),
-        "lists": [template(query=query, number=i) for i, query in enumerate(result.worst, 1)],
     }
 
 

@@ -273,7 +273,7 @@ def single_feature(context: Context) -> SingleFeature | None:
     halves = order[: n_queries // 2], order[n_queries // 2 :]
     most_queries = max(1, _VALUES_TO_CHOOSE_BY // data.n_features)
     query_of_row, scores = data.queries.of_rows(), np.empty(data.n_documents)
-    directions: list[tuple[str, str]] = []
+    directions: list[str] = []
     for half, other_half in (halves, halves[::-1]):
         # Sample a fixed number of queries, because a fixed number of documents would favour short
         # lists.
@@ -288,10 +288,8 @@ def single_feature(context: Context) -> SingleFeature | None:
         is_ranked = np.isin(query_of_row, other_half)
         scores[is_ranked] = _as_scores(values[is_ranked], sign)
         side = {1.0: "higher", -1.0: "lower"}[sign]
-        directions.append((data.feature_names[column], side))
-    if directions[0] == directions[1]:
-        return SingleFeature("{}, {} is better".format(*directions[0]), scores)
-    return SingleFeature(" or ".join(f"{name} ({side})" for name, side in directions), scores)
+        directions.append(f"{data.feature_names[column]}, {side} is better")
+    return SingleFeature(" or ".join(dict.fromkeys(directions)), scores)
 
 
 def _choose_feature(context: Context, data: RankingDataset) -> tuple[int, float] | None:
