@@ -19,7 +19,7 @@ from boostrank.core.errors import MissingDependency, TrainingError
 from boostrank.core.types import Float64Array
 from boostrank.records import jsonable
 from boostrank.reporting.html import block, read_template
-from boostrank.reporting.table import pandas
+from boostrank.reporting.table import import_extra
 
 
 class _Altair:
@@ -58,12 +58,7 @@ json.dump(vl_convert.javascript_bundle(**request["arguments"]), sys.stdout)
 def need_report_extra() -> None:
     """Check that charts can be drawn, before any expensive work starts."""
     for module in ("pandas", "altair", "vl_convert"):
-        try:
-            import_module(module)
-        except ImportError as error:
-            raise MissingDependency(
-                f"charts need {module}: pip install 'boostrank[report]'"
-            ) from error
+        import_extra(module)
     vega_lite_version()
 
 
@@ -208,7 +203,9 @@ def histogram(
     colour.
     """
     counts, edges = np.histogram(values, bins=bins, range=limits)
-    frame = pandas().DataFrame({"begin": edges[:-1], "end": edges[1:], "queries": counts})
+    frame = import_extra("pandas").DataFrame(
+        {"begin": edges[:-1], "end": edges[1:], "queries": counts}
+    )
     colours = alt.value(COLOURS["main"]), alt.value(COLOURS["bad"])
     figure = (
         alt.Chart(frame)

@@ -724,12 +724,12 @@ def _test_condition(
     if measured and condition.alpha is not None and math.isnan(overall.luck):
         # Among n queries, no p is below 2 / 2^n, and none is below that of the sign flips.
         most_queries = max(difference.queries for difference in measured)
-        least_p = max(2.0 ** (1 - most_queries), 1.0 / (PAIRED_RESAMPLES + 1))
-        if condition.alpha <= least_p:
-            raise DataError(
-                f"'{condition}' can never hold: {most_queries} queries give p of at least"
-                f" {least_p:.2g}; use a larger p, or more queries if there are fewer than 15"
-            )
+        by_queries, by_flips = 2.0 ** (1 - most_queries), 1.0 / (PAIRED_RESAMPLES + 1)
+        cause = f"{most_queries} queries give p of at least {by_queries:.2g}; use more queries, or"
+        if by_flips > by_queries:
+            cause = f"{PAIRED_RESAMPLES:,} random flips of signs give p of at least {by_flips:.2g};"
+        if condition.alpha <= max(by_queries, by_flips):
+            raise DataError(f"'{condition}' can never hold: {cause} use a larger p")
     if not condition.anywhere and math.isnan(getattr(overall, name)):
         raise DataError(
             f"one query has no interval, so '{condition}' cannot be tested: use more queries"

@@ -268,12 +268,17 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
                 f" @{ranks.size}"
             )
         return position
-    # Find documents by name.
+    # Find documents by name and by rank.
     name, names = explicit[1] if explicit else text, data.document_names
     query_names = [] if names is None else names[start : start + ranks.size].tolist()
-    by_name = [i for i, candidate in enumerate(query_names) if candidate == name]
-    if digits and digits[1]:
-        by_name = []
+    by_name, by_rank = [], []
+    if not (digits and digits[1]):
+        by_name = [i for i, candidate in enumerate(query_names) if candidate == name]
+    if digits:  # without a prefix, they may be a name or a rank
+        by_rank = np.flatnonzero(ranks == int(digits[2])).tolist()
+    matches = {*by_name, *by_rank}
+    if len(matches) == 1:
+        return start + int(matches.pop())
     if len(by_name) > 1:
         rows = ", ".join(
             f"row:{input_row(start + i, data)} (rank {ranks[i]})" for i in by_name[:_LISTED]
@@ -281,23 +286,11 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
         raise DataError(
             f"{query_words} has {len(by_name)} documents named {name!r}; choose one: {rows}"
         )
-    # Digits without a prefix may be a name or a rank.
-    by_rank = []
-    if digits:
-        number = int(digits[2])
-        by_rank = np.flatnonzero(ranks == number).tolist()
-        if not by_name and not by_rank:
-            raise DataError(
-                f"{query_words} has no rank {number}: its {ranks.size:,} documents have the ranks"
-                f" @1 to @{ranks.size}"
-            )
-    if by_name and by_rank and by_name != by_rank:
+    if matches:
         raise DataError(
             f"{query_words}: {text} is both a rank and the name of the document at rank"
             f" {ranks[by_name[0]]}: write name:{text} or @{text}"
         )
-    if by_name or by_rank:
-        return start + int((by_name or by_rank)[0])
     hint = did_you_mean(name, list(filter(None, query_names)), list_all=False)
     raise DataError(
         f"{query_words} has no document {name!r}.{hint} Write a name, @1 to @{ranks.size} for a"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -87,6 +86,7 @@ def table_html(table: Table, **options: Any) -> Markup:
             screen readers), and `marked` (positions of highlighted rows).
     """
     columns: list[tuple[Column, list[Cell]]] = []
+    draw = environment().globals["whisker"]
     for column in table.declared:
         cells = table.cells_of(column.name)
         columns.append((column, cells))
@@ -96,28 +96,18 @@ def table_html(table: Table, **options: Any) -> Markup:
             end_column = Column(name, label, column.format, help=help, look="faint")
             columns.append((end_column, table.cells_of(name)))
         if column.drawn:
-            end_cells = [table.cells_of(name) for name in column.ends]
-            drawings = _whiskers(cells, *end_cells)
+            intervals = list(zip(cells, *map(table.cells_of, column.ends), strict=True))
+            numbers = [cell.value for interval in intervals for cell in interval]
+            finite = [0.0, *(number for number in numbers if math.isfinite(number))]
+            scale = min(finite), max(finite)  # a common one, which includes 0
+            drawings = [
+                Cell(mean.value, draw(mean.value, low.value, high.value, scale, mean.look))
+                for mean, low, high in intervals
+            ]
             columns.append((Column("", "95% interval", ""), drawings))
     html_columns = [[_html_cell(column, cell) for cell in cells] for column, cells in columns]
     rows, declared = list(zip(*html_columns, strict=True)), [column for column, _ in columns]
     return block("parts.html", "table", table=table, columns=declared, rows=rows, **options)
-
-
-def _whiskers(means: Sequence[Cell], low: Sequence[Cell], high: Sequence[Cell]) -> list[Cell]:
-    """Return drawings of values and their intervals on a common scale that includes 0."""
-    values = [cell.value for cell in (*low, *high) if not cell.missing]
-    values = values or [cell.value for cell in means if not cell.missing]
-    lowest, highest = min([0.0, *values]), max([0.0, *values])
-    scale = lowest, highest if highest > lowest else 1.0
-    draw = environment().globals["whisker"]
-    cells = []
-    for mean, *ends in zip(means, low, high, strict=True):
-        drawing = None
-        if not mean.missing:
-            drawing = draw(mean.value, *(end.value for end in ends), scale, mean.look)
-        cells.append(Cell(mean.value, drawing))
-    return cells
 
 
 def _html_cell(column: Column, cell: Cell) -> tuple[Any, str | None, str]:

@@ -4,6 +4,7 @@ by segment.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from boostrank.model.ranking_model import calibrated_scores
 from boostrank.reporting.charts import Chart, alt, lines
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
-from boostrank.reporting.table import Data, Table
+from boostrank.reporting.table import Table, table_of_rows
 
 _COLUMNS = ("documents", "predicted", "observed", "low", "high")
 
@@ -24,14 +25,14 @@ class Calibration(Result):
     Args:
         bins: reliability of the calibrated scores, by document bin.
         uncalibrated_error: calibration error of the raw scores.
-        parts: data by segment: the criterion, the segment, its numbers of queries and documents,
+        parts: row of each segment: the criterion, its name, its numbers of queries and documents,
             the predicted and observed value, and the interval of the observed value.
         fitted_here: whether the map was fitted to these data.
     """
 
     bins: Reliability
     uncalibrated_error: float
-    parts: Data
+    parts: Sequence[Mapping[str, Any]]
     fitted_here: bool
 
     HIDDEN = ("parts",)
@@ -45,7 +46,7 @@ class Calibration(Result):
         )
         bins = {name: getattr(self.bins, name) for name in _COLUMNS}
         groups = ("by", "part", "queries #")
-        return Table("calibration", bins, number_columns), Table(
+        return Table("calibration", bins, number_columns), table_of_rows(
             "calibration-parts", self.parts, (*groups, *number_columns)
         )
 
@@ -64,13 +65,12 @@ def calibration(context: Context) -> Calibration:
             measured = reliability(
                 values[documents], grades[documents], part, bins=1, seed=context.seed
             )
-            numbers = [getattr(measured, column)[0] for column in _COLUMNS]
-            rows.append((cut.kind, name, len(part), *numbers))
-    names = ("by", "part", "queries", *_COLUMNS)
+            row = {"by": cut.kind, "part": name, "queries": len(part)}
+            rows.append(row | {column: getattr(measured, column)[0] for column in _COLUMNS})
     return Calibration(
         bins=reliability(values, grades, queries, seed=context.seed),
         uncalibrated_error=reliability(context.scores, grades, queries, seed=context.seed).error[0],
-        parts=dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True)),
+        parts=rows,
         fitted_here=record["fingerprint"] == context.data.fingerprint,
     )
 

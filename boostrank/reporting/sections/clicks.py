@@ -19,7 +19,7 @@ from boostrank.reporting.charts import Chart, alt, lines, whole_numbers
 from boostrank.reporting.html import look_of
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
-from boostrank.reporting.table import Data, Table, pandas
+from boostrank.reporting.table import Data, Table, import_extra
 
 TOP = 10
 """The number of top ranks over which rankers are compared."""
@@ -222,7 +222,7 @@ def _template_variables(result: ClickData) -> dict[str, Any]:
 
 def curve_chart(positions: Data) -> Chart:
     """Draw the propensities and their intervals over positions, on a logarithmic scale."""
-    frame = pandas().DataFrame(positions)
+    frame = import_extra("pandas").DataFrame(positions)
     # Clip very wide intervals, which would squeeze the curve.
     propensities = frame["propensity"]
     low = np.fmax(frame["low"].min(), propensities.min() / 3.0)

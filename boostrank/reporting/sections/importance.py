@@ -253,12 +253,9 @@ def importance(
         raise ParameterError(
             f"{parsed} has several cut-offs; choose one, such as {parsed.names[0]}"
         )
-    minima: dict[str, tuple[float | None, int]] = {
-        "repeats": (repeats, 1),
-        "shap_documents": (shap_documents, 0),
-        "negligible": (negligible, 0),
-    }
-    for name, (value, minimum) in minima.items():
+    numbers: tuple[float | None, ...] = (repeats, shap_documents, negligible)
+    names = ("repeats", "shap_documents", "negligible")
+    for name, value, minimum in zip(names, numbers, (1, 0, 0), strict=True):
         if value is not None and not value >= minimum:
             raise ParameterError(f"{name} must be at least {minimum}, but got {value}")
     ranker, data = as_model(model).over_columns(data)
@@ -402,19 +399,18 @@ def _measure_shap(context: Context, documents: int | None) -> tuple[Float64Array
         affordable = _EXPLAINED // max(1, context.trees.count)
         documents = max(1, min(affordable, _CONTRIBUTIONS // n_features))
     queries, rows = data.queries.take(data.queries.sample(documents, context.seed))
-    shap, shares = np.zeros(n_features), queries.each_weight / queries.each_weight.sum()
+    owner, shares = queries.of_rows(), queries.each_weight / queries.each_weight.sum()
+    shap, sizes = np.zeros(n_features), queries.sizes[owner]
     for first_query, last_query in queries.blocks(_EXPLAINED_AT_A_TIME):
         block = slice(int(queries.ptr[first_query]), int(queries.ptr[last_query]))
         contributions = context.model.contributions(
             data.features[rows[block]], threads=context.workers
-        )
+        )[:, :n_features]
         # Centre and average within each query, then average over queries.
-        of_features, sizes = contributions[:, :n_features], queries.sizes[first_query:last_query]
-        nonempty_sizes = sizes[sizes > 0]
-        sums = np.add.reduceat(of_features, np.cumsum(nonempty_sizes) - nonempty_sizes)
-        means = sums / nonempty_sizes[:, None]
-        centred = np.abs(of_features - np.repeat(means, nonempty_sizes, axis=0))
-        shap += np.repeat(shares[first_query:last_query] / np.maximum(sizes, 1), sizes) @ centred
+        _, starts, counts = np.unique(owner[block], return_index=True, return_counts=True)
+        means = np.add.reduceat(contributions, starts) / counts[:, None]
+        centred = np.abs(contributions - np.repeat(means, counts, axis=0))
+        shap += shares[owner[block]] / sizes[block] @ centred
         context.progress("contributions", block.stop, rows.size)
     return shap, rows.size
 

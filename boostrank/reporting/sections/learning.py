@@ -25,7 +25,7 @@ from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import some_trees
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import means_over_queries
-from boostrank.reporting.table import Column, Data, Table, interval, pandas
+from boostrank.reporting.table import Column, Data, Table, import_extra, interval
 
 # Number of points on the curve, not counting the point with 0 trees.
 _POINTS = 40
@@ -215,7 +215,7 @@ def _history(result: Learning, metric: str) -> Chart:
     frame = frame[frame["metric"] == metric]
     colour = alt.Color("dataset:N", title=None)
     chart_options = {"title": metric, "scale": alt.Scale(zero=False), "color": colour, "dots": 0}
-    best_rounds = alt.Chart(pandas().DataFrame({"rounds": [result.best_rounds]}))
+    best_rounds = alt.Chart(import_extra("pandas").DataFrame({"rounds": [result.best_rounds]}))
     tips = ("dataset:N", "rounds:Q", "value:Q .4f")
     figure = lines(frame, _rounds(), "value", tips, **chart_options)
     figure += best_rounds.mark_rule(strokeDash=[4, 4]).encode(x=_rounds())

@@ -25,7 +25,7 @@ from boostrank.reporting.charts import Chart, alt, lines, row_chart
 from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import changed_scores
 from boostrank.reporting.section import Context, Section
-from boostrank.reporting.table import Data, Table, pandas, table_of_rows
+from boostrank.reporting.table import Data, Table, import_extra, table_of_rows
 
 # Limit on documents times trees, about ten seconds on two cores.
 _WALKS = 30_000_000
@@ -230,7 +230,7 @@ def _template_variables(result: Shapes) -> dict[str, Any]:
 
 def _chart(curve: AleCurve, number: int) -> Chart:
     """Draw a curve and its interval, or a row for each category."""
-    name, frame = f"shape-{number}", pandas().DataFrame(curve.list_points())
+    name, frame = f"shape-{number}", import_extra("pandas").DataFrame(curve.list_points())
     tips = ["effect:Q +.4f score", "low:Q +.4f from", "high:Q +.4f to", "documents:Q ,d"]
     if curve.categories is not None:
         tips = ["category:N", *tips]

@@ -207,10 +207,10 @@ def _measure_rankings(context: Context, feature: SingleFeature | None) -> list[R
 def _rank(rankings: Sequence[Ranking], data: RankingDataset, seed: int) -> list[Ranking]:
     """Return the rankings with their standings. The first ranking is the model."""
     model, weights = rankings[0].per_query, data.queries.each_weight
-    per_query = [ranking.per_query[name] for ranking in rankings for name in model]
-    differences = [model[name] - ranking.per_query[name] for ranking in rankings for name in model]
-    leads = np.column_stack(differences)
-    value = means_over_queries(np.column_stack(per_query), weights, seed=seed)
+    values = [ranking.per_query[name] for ranking in rankings for name in model]
+    per_query = np.column_stack(values)
+    leads = np.tile(per_query[:, : len(model)], len(rankings)) - per_query
+    value = means_over_queries(per_query, weights, seed=seed)
     lead = means_over_queries(leads, weights, seed=seed, resamples=PAIRED_RESAMPLES)
     # Each column has one field of all standings. The model has no lead over itself.
     lead_columns = np.stack([lead.mean, lead.low, lead.high])
