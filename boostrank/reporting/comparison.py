@@ -28,9 +28,8 @@ from boostrank.metrics import Conventions, Metric, MetricResult
 from boostrank.metrics.measure import Metrics
 from boostrank.model.ranking_model import RankingModel
 from boostrank.model.trec import bind_run, data_of_runs, describe_left_out
-from boostrank.reporting.charts import alt, histogram, need_report_extra
 from boostrank.reporting.difference import Difference, Opening, open_report
-from boostrank.reporting.html import block
+from boostrank.reporting.html import alt, block, histogram, need_report_extra
 from boostrank.reporting.machine import (
     JudgedDifference,
     JudgedQueries,

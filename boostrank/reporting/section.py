@@ -35,9 +35,8 @@ from boostrank.kernels.forest import Walker
 from boostrank.kernels.jit import run_parallel
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.records import NoiseRecord, load_record
-from boostrank.reporting.charts import theme, vega_script
 from boostrank.reporting.difference import Difference, Opening
-from boostrank.reporting.html import block, read_template
+from boostrank.reporting.html import block, read_template, theme, vega_script
 from boostrank.reporting.scoring import Engine, some_trees
 from boostrank.reporting.segments import NEGLIGIBLE, TIE, Segmentation, segmentations
 

@@ -19,9 +19,18 @@ import pytest
 from markupsafe import Markup
 
 from boostrank.core.errors import MissingDependency, TrainingError
-from boostrank.reporting import charts
-from boostrank.reporting.charts import COLOURS, Chart, need_report_extra, theme, vega_script
-from boostrank.reporting.html import data_text, environment, fixed, table_html
+from boostrank.reporting import html as pages
+from boostrank.reporting.html import (
+    COLOURS,
+    Chart,
+    data_text,
+    environment,
+    fixed,
+    need_report_extra,
+    table_html,
+    theme,
+    vega_script,
+)
 from boostrank.reporting.section import PageSection, page
 from boostrank.reporting.sections.importance import SPEC, Effect, Importance
 from boostrank.reporting.table import Cell, Column, Table
@@ -66,7 +75,7 @@ def test_a_script_that_is_not_built_ends_no_process(
     child: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vega_script.cache_clear()
-    monkeypatch.setattr(charts, "_CHILD", child)
+    monkeypatch.setattr(pages, "_CHILD", child)
     with pytest.raises(TrainingError, match=words):
         vega_script()
     monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))

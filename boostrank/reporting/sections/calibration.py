@@ -11,7 +11,7 @@ import numpy as np
 
 from boostrank.model.calibration import Reliability, reliability
 from boostrank.model.ranking_model import calibrated_scores
-from boostrank.reporting.charts import Chart, alt, lines
+from boostrank.reporting.html import Chart, alt, lines
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.table import Table, table_of_rows

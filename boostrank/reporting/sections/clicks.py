@@ -15,8 +15,7 @@ from boostrank.clicks.gate import ClickGate, Judged, gate, moved_share, shown_at
 from boostrank.clicks.log import PRIOR, ClickLog, Propensities
 from boostrank.core.errors import BoostrankError, DataError, DataWarning
 from boostrank.model.ranking_model import RankingModel
-from boostrank.reporting.charts import Chart, alt, lines, whole_numbers
-from boostrank.reporting.html import look_of
+from boostrank.reporting.html import Chart, alt, lines, look_of, whole_numbers
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.table import Data, Table, import_extra

@@ -29,8 +29,7 @@ from boostrank.kernels.forest import Walker
 from boostrank.metrics import Metric
 from boostrank.metrics.measure import Function
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.reporting.charts import COLOURS, Chart, alt, row_chart
-from boostrank.reporting.html import look_of
+from boostrank.reporting.html import COLOURS, Chart, alt, look_of, row_chart
 from boostrank.reporting.permutation import (
     Losses,
     Unit,

@@ -20,7 +20,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.fit.settings import LOSS
 from boostrank.kernels.forest import Walker
 from boostrank.metrics import BoundMetrics
-from boostrank.reporting.charts import Chart, alt, lines, whole_numbers
+from boostrank.reporting.html import Chart, alt, lines, whole_numbers
 from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import some_trees
 from boostrank.reporting.section import Context, Section

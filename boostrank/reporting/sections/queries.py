@@ -12,7 +12,7 @@ import numpy as np
 
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Array, Float64Array, Int64Array
-from boostrank.reporting.charts import histogram
+from boostrank.reporting.html import histogram
 from boostrank.reporting.rank_changes import shown_name
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section

@@ -21,7 +21,7 @@ from boostrank.core.resampling import resampled_sums
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.kernels.forest import Walker
-from boostrank.reporting.charts import Chart, alt, lines, row_chart
+from boostrank.reporting.html import Chart, alt, lines, row_chart
 from boostrank.reporting.result import Result
 from boostrank.reporting.scoring import changed_scores
 from boostrank.reporting.section import Context, Section

@@ -21,8 +21,8 @@ from boostrank.core.types import Float32Array, Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metrics import BoundMetrics
-from boostrank.reporting.charts import COLOURS, alt, row_chart
 from boostrank.reporting.difference import Difference
+from boostrank.reporting.html import COLOURS, alt, row_chart
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import TIE, means_over_queries
