@@ -34,6 +34,8 @@ def environment() -> Any:
 
     @jinja2.pass_context
     def draw(context: Any, element: Any, title: str = "", about: str = "") -> Any:
+        if isinstance(element, Table):  # of a section without a template
+            return table_html(element)
         if title:
             if isinstance(about, Markup):
                 about = " ".join(about.unescape().split())
