@@ -125,7 +125,7 @@ def measure_noise(
     runs: int = 10,
     backend: str = "lightgbm",
     conventions: Conventions | str | None = None,
-    progress: Progress = lambda *_: None,
+    progress: Progress | None = None,
 ) -> NoiseReport:
     """Repeat a training with different seeds, row orders and training queries.
 
@@ -189,7 +189,8 @@ def measure_noise(
             is_idle = len(run_values) == _ALIKE and all(v == run_values[0] for v in run_values)
             if is_idle:
                 expected_runs -= runs - len(run_values)
-            progress(finished_runs, expected_runs, source, run_values[-1])
+            if progress is not None:
+                progress(finished_runs, expected_runs, source, run_values[-1])
             if is_idle:
                 break
         values[source] = {
