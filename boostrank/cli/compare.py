@@ -392,9 +392,8 @@ def _print(comparison: Comparison, data: str) -> None:
         text = f"{outcome.condition}{where}"
         verdict = f"FAILS: {text}" if outcome.holds else f"passes: not ({text})"
         echo(verdict)
-    luck = dict.fromkeys(map(comparison.luck_words, comparison.metrics))
     remarks = [*comparison.meanings, comparison.conventions.describe()]
-    print_wrapped([*luck, *remarks])
+    print_wrapped([*comparison.luck_words, *remarks])
 
 
 def _reason(regression: Regression) -> str:

@@ -52,7 +52,7 @@ def print_json(value: Any) -> None:
 def check_page(path: str) -> None:
     """Check that a page can be drawn and written, before any expensive work starts."""
     from boostrank.core.files import check_writable
-    from boostrank.reporting.charts import need_report_extra
+    from boostrank.reporting.html import need_report_extra
 
     need_report_extra()
     check_writable(path, streams=True)

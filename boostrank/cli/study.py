@@ -28,8 +28,7 @@ from boostrank.options import (
 from boostrank.reporting.table import Column, table_of_rows
 
 if TYPE_CHECKING:
-    from boostrank.reporting.noise import NoiseReport, Progress
-    from boostrank.reporting.objectives import ObjectiveComparison
+    from boostrank.reporting.studies import NoiseReport, ObjectiveComparison, Progress
 
 
 class Average(Options):
@@ -99,7 +98,7 @@ def compare(study: ObjectiveStudy, options: FitOptions, reading: FileOptions) ->
     """
     from boostrank.fit.settings import default_objective
     from boostrank.from_files import load_options, resolve_objective
-    from boostrank.reporting.objectives import compare_objectives
+    from boostrank.reporting.studies import compare_objectives
 
     # Separate the parameters of --objective from those of all objectives.
     texts = [options.objective or default_objective(options.backend), *study.against]
@@ -179,7 +178,7 @@ def noise(command: Noise, options: FitOptions, reading: FileOptions) -> None:
     bootstrap samples of the training queries. The options of `boostrank train` apply.
     """
     from boostrank.from_files import load_options
-    from boostrank.reporting.noise import SOURCES, measure_noise
+    from boostrank.reporting.studies import SOURCES, measure_noise
 
     gain, options = options.gain, load_options(options)
     params = options.flat()

@@ -262,7 +262,6 @@ class _Bound(NamedTuple):
     is_counted: BoolArray  # [Q]
     metric_pass: MetricPass | None = None
     divisors: Any = None  # float64[Q, p] or [Q, 1]
-    weighed: Any = None  # see `BoundMetrics._weigh`
 
 
 class _Column(NamedTuple):
@@ -395,15 +394,7 @@ class BoundMetrics:
                 f" conventions: {conventions.describe()}"
             )
         divisors = spec.divisors(pool, ptr, cutoffs, conventions)
-        return _Bound(metric, empty, is_counted, metric_pass, divisors, self._weigh(is_counted))
-
-    def _weigh(self, is_counted: BoolArray) -> tuple[Float64Array, float]:
-        """Return the weights of the queries, 0 where not counted, divided by their sum, and the
-        sum.
-        """
-        weights = np.where(is_counted, self.queries.each_weight, 0.0)
-        total = float(weights.sum())
-        return weights / (total or 1.0), total
+        return _Bound(metric, empty, is_counted, metric_pass, divisors)
 
     def values(self, scores: ArrayLike) -> dict[str, float]:
         """Return the mean of every metric at every cut-off. The errors are those of `evaluate`."""
@@ -489,12 +480,13 @@ class BoundMetrics:
                     np.minimum(values, spec.upper, out=values)
                 is_one = spec.ratio and self.conventions.empty_for(spec.name) == "one"
                 values[bound.empty] = float(is_one)
-                weights, weight = bound.weighed
             else:
                 values = self._call(metric.function, f"metric {metric}", score_values)
                 is_counted = ~np.isnan(values[:, 0])
                 values = np.where(is_counted[:, None], values, 0.0)
-                weights, weight = self._weigh(is_counted)
+            weights = np.where(is_counted, self.queries.each_weight, 0.0)
+            weight = float(weights.sum())
+            weights /= weight or 1.0
             cutoffs = metric.cutoffs or (WHOLE_LIST,)
             by_cutoff = dict(zip(sorted(cutoffs), values.T, strict=True))
             columns += [

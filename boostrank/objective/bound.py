@@ -194,8 +194,6 @@ class BoundObjective:
 
     def _factors(self, round: int, parts: Sequence[Buffers]) -> tuple[float, ...]:
         """Return the factor of each part in this round."""
-        if len(parts) == 1:
-            return (1.0,)
         *magnitudes, documents = self._all_reduce(
             np.array([*(b.magnitude.sum() for b in parts), self.queries.n_documents])
         )

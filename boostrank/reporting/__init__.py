@@ -1,4 +1,4 @@
-"""Reports that evaluate, explain and compare rankers. Only `noise` and `objectives` train models.
+"""Reports that evaluate, explain and compare rankers. Only `studies` trains models.
 
 Members are imported on first use.
 """

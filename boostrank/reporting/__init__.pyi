@@ -7,10 +7,10 @@ from boostrank.reporting.comparison import compare_runs as compare_runs
 from boostrank.reporting.comparison import evaluate as evaluate
 from boostrank.reporting.explanation import Why as Why
 from boostrank.reporting.explanation import why as why
-from boostrank.reporting.noise import measure_noise as measure_noise
-from boostrank.reporting.objectives import ObjectiveComparison as ObjectiveComparison
-from boostrank.reporting.objectives import compare_objectives as compare_objectives
 from boostrank.reporting.page import Report as Report
 from boostrank.reporting.page import report as report
 from boostrank.reporting.sections.importance import Importance as Importance
 from boostrank.reporting.sections.importance import importance as importance
+from boostrank.reporting.studies import ObjectiveComparison as ObjectiveComparison
+from boostrank.reporting.studies import compare_objectives as compare_objectives
+from boostrank.reporting.studies import measure_noise as measure_noise

@@ -19,7 +19,6 @@ import io
 import json
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -36,15 +35,6 @@ EVEN = 0.2
 _TOP = 10
 
 
-class Choice(NamedTuple):
-    """The rows to judge, ascending, with all those of a query if whole queries are drawn, and their
-    chances.
-    """
-
-    rows: Int64Array
-    chances: Float64Array
-
-
 def choose(
     scores: Sequence[Float64Array],
     queries: QueryIndex,
@@ -53,12 +43,16 @@ def choose(
     *,
     whole: bool,
     seed: int = 0,
-) -> Choice:
+) -> tuple[Int64Array, Float64Array]:
     """Draw `count` documents, or queries if `whole`, among those that people did not judge.
 
     Args:
         scores: of each ranker, float64[N].
         grades: by people and by a machine, float64[N], with NaN for documents without one.
+
+    Returns:
+        The rows to judge, ascending, with all those of a query if whole queries are drawn, and
+        their chances.
 
     Raises:
         DataError: people judged everything, or a grade has no exponential gain.
@@ -86,7 +80,7 @@ def choose(
     sampled_counts = np.floor(np.round(np.cumsum(chances[order]), 9) + rng.random())
     drawn_units = order[np.diff(sampled_counts, prepend=0.0) > 0.0]
     rows = np.flatnonzero(np.isin(unit_of_row, drawn_units))
-    return Choice(rows, chances[unit_of_row[rows]])
+    return rows, chances[unit_of_row[rows]]
 
 
 def _discounts(ranks: Int64Array) -> Float64Array:

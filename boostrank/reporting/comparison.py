@@ -28,9 +28,8 @@ from boostrank.metrics import Conventions, Metric, MetricResult
 from boostrank.metrics.measure import Metrics
 from boostrank.model.ranking_model import RankingModel
 from boostrank.model.trec import bind_run, data_of_runs, describe_left_out
-from boostrank.reporting.charts import alt, histogram, need_report_extra
 from boostrank.reporting.difference import Difference, Opening, open_report
-from boostrank.reporting.html import block
+from boostrank.reporting.html import alt, block, histogram, need_report_extra
 from boostrank.reporting.machine import (
     JudgedDifference,
     JudgedQueries,
@@ -125,7 +124,7 @@ class Condition:
             functions: names of further metrics, which are functions.
         """
         match, prefix = _CONDITION.fullmatch(text), f"condition {text!r}"
-        if match is None:
+        if match is None or (match[1] and match[6]):  # the end of an interval takes no p
             raise ParameterError(
                 f"{prefix}: the form must be {GRAMMAR}, such as 'ndcg@10 < -0.002 at p<0.05'"
             )
@@ -142,10 +141,6 @@ class Condition:
         if alpha is not None and not 0.0 < alpha < 1.0:
             raise ParameterError(
                 f"{prefix}: the p-value must be between 0 and 1, but got {alpha:g}"
-            )
-        if end and alpha is not None:
-            raise ParameterError(
-                f"{prefix}: an end of the interval takes no p; the form is {GRAMMAR}"
             )
         is_anywhere = anywhere is not None
         return cls(names[0], operator, float(bound), alpha, is_anywhere, (end or "").lower())
@@ -241,8 +236,14 @@ class Comparison(Result):
         """What the machine's grades are worth, for each metric."""
         return [describe_judges(self.judges_of(name)) for name in self.metrics if self.judges]
 
-    def luck_words(self, metric: str) -> str:
-        """Say what the interval of a metric is over, and how far the models of a ranker differ."""
+    @property
+    def luck_words(self) -> list[str]:
+        """What the intervals are over, and how far the models of a ranker differ, for each
+        metric.
+        """
+        return list(dict.fromkeys(map(self._describe_luck, self.metrics)))
+
+    def _describe_luck(self, metric: str) -> str:
         difference = self.metrics[metric]
         ranges = [
             f"{len(values)} {side} models give {interval(min(values), max(values))}"
@@ -592,17 +593,15 @@ def _values(
         )
         return bound_run.per_query(scores)
 
-    of_models = [list(map(measure, trainings)) for trainings in rankers]
+    of_models = [measure(training) for trainings in rankers for training in trainings]
     values = {}
     for name in bound.names:
-        sides = [
-            np.column_stack([model_values[name] for model_values in side]) for side in of_models
-        ]
+        columns = np.column_stack([model_values[name] for model_values in of_models])
         # A function may leave out other queries each time.
-        left_out = np.isnan(np.column_stack(sides).sum(axis=1))
-        if left_out.all():
+        columns[np.isnan(columns).any(axis=1)] = np.nan
+        if np.isnan(columns).all():
             raise DataError(f"metric {name}: no query counts for both rankers")
-        values[name] = [np.where(left_out[:, None], np.nan, side) for side in sides]
+        values[name] = np.hsplit(columns, [len(rankers[0])])
     return values
 
 
@@ -760,17 +759,10 @@ def _variables(comparison: Comparison) -> dict[str, Any]:
         axis = alt.Axis(format="+.2~f", grid=False)
         ends, title = (-limit, limit), f"difference of {first}"
         drawn = histogram("differences", change, _BINS, ends, title, "+.3f", axis=axis)
-    render = partial(block, "comparison.html", "lost")
     return {
         "d": comparison.metrics[first],
         "fewest": FEWEST_FOR_INTERVAL,
         "resamples": PAIRED_RESAMPLES,
-        "luck": list(dict.fromkeys(map(comparison.luck_words, comparison.metrics))),
-        "several": not math.isnan(comparison.metrics[first].luck),
         "changed": change.size,
         "histogram": drawn,
-        "details": [
-            render(regression=regression, number=number)
-            for number, regression in enumerate(comparison.regressions)
-        ],
     }

@@ -5,6 +5,7 @@ The engine's TreeSHAP (Lundberg et al. 2020) attributes the score difference to 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -12,16 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import DataError, ModelError
+from boostrank.core.errors import DataError, ModelError, did_you_mean
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.data.rows import DenseRows
+from boostrank.files.tables import query_name
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.reporting.documents import find_document, find_query, shown_name
+from boostrank.reporting.rank_changes import input_row, shown_name
 from boostrank.reporting.result import Result
 from boostrank.reporting.table import Cell, Table, fixed, table_of_rows
+
+_RANK = re.compile(r"(@\s*)?(\d+)")
+_ROW = re.compile(r"row[ :=]\s*(\d+)")
+_NAME = re.compile(r"name[:=]\s*(\S.*)")
+# Number of ids that an error lists, and number of ids that are compared for suggestions.
+_LISTED = 10
+_COMPARED = 20_000
 
 
 @dataclass(frozen=True)
@@ -200,4 +209,90 @@ def why(
         contributions=contributions[:, order],
         notes=tuple(notes),
         categories={name: categories[name] for name in features if name in categories},
+    )
+
+
+def find_query(qid: Any, queries: QueryIndex) -> int:
+    """Return the position of a query, given its id or its query text."""
+    # Search the ids, then the query texts.
+    text = query_name(str(qid).strip())
+    ids = queries.qid
+    matches = np.zeros(0, np.int64)
+    if ids.dtype.kind not in "iu":
+        matches = np.flatnonzero(ids.astype(str) == text)
+    elif re.fullmatch(r"[+-]?\d{1,18}", text):
+        matches = np.flatnonzero(ids == int(text))
+    if not matches.size and queries.words is not None:
+        matches = np.flatnonzero(queries.words == text)
+    if matches.size == 1:
+        return int(matches[0])
+    if matches.size:
+        rows = ", ".join(str(int(queries.ptr[match]) + 1) for match in matches[:_LISTED])
+        raise DataError(
+            f"query id {text} is not unique: {matches.size} queries have it, starting at rows"
+            f" {rows}; use distinct ids, or bring the rows of each query together (boostrank data"
+            " sort, sort=True)"
+        )
+    # Suggest similar ids.
+    list_all = len(queries) <= _LISTED
+    id_range = "" if list_all else f" It has {len(queries):,} queries, from {ids[0]} to {ids[-1]}"
+    hint = did_you_mean(text, list(map(str, ids[:_COMPARED])), list_all=list_all)
+    raise DataError(f"the data has no query {text!r}.{hint}{id_range}")
+
+
+def find_document(document: str | int, query: int, data: RankingDataset, ranks: Int64Array) -> int:
+    """Return a document's row in the data set.
+
+    Args:
+        document: the document's rank (`@3` or 3), input row (`row:17`), or name (`name:D7` or
+            `D7`). A string of digits that is not a name in the query is a rank.
+        query: position of the query.
+        ranks: int64[n], ranks of the query's documents in row order, from 1.
+    """
+    start = int(data.queries.ptr[query])
+    text = f"@{document}" if isinstance(document, int | np.integer) else str(document).strip()
+    query_words = f"query {data.queries.describe_query(query)}"
+    digits, row, explicit = _RANK.fullmatch(text), _ROW.fullmatch(text), _NAME.fullmatch(text)
+    if row:
+        number = int(row[1])
+        if not 1 <= number <= data.n_documents:
+            raise DataError(f"the data has no row {number}: its rows are 1 to {data.n_documents:,}")
+        position = number - 1
+        if data.input_rows is not None:
+            position = int(np.flatnonzero(data.input_rows == position)[0])
+        query_of_row = data.queries.of_row(position)
+        if query_of_row != query:
+            raise DataError(
+                f"row {number} belongs to query {data.queries.qid[query_of_row]}, not to"
+                f" {data.queries.qid[query]}; choose a row of that query, or a rank from @1 to"
+                f" @{ranks.size}"
+            )
+        return position
+    # Find documents by name and by rank.
+    name, names = explicit[1] if explicit else text, data.document_names
+    query_names = [] if names is None else names[start : start + ranks.size].tolist()
+    by_name, by_rank = [], []
+    if not (digits and digits[1]):
+        by_name = [i for i, candidate in enumerate(query_names) if candidate == name]
+    if digits:  # without a prefix, they may be a name or a rank
+        by_rank = np.flatnonzero(ranks == int(digits[2])).tolist()
+    matches = {*by_name, *by_rank}
+    if len(matches) == 1:
+        return start + int(matches.pop())
+    if len(by_name) > 1:
+        rows = ", ".join(
+            f"row:{input_row(start + i, data)} (rank {ranks[i]})" for i in by_name[:_LISTED]
+        )
+        raise DataError(
+            f"{query_words} has {len(by_name)} documents named {name!r}; choose one: {rows}"
+        )
+    if matches:
+        raise DataError(
+            f"{query_words}: {text} is both a rank and the name of the document at rank"
+            f" {ranks[by_name[0]]}: write name:{text} or @{text}"
+        )
+    hint = did_you_mean(name, list(filter(None, query_names)), list_all=False)
+    raise DataError(
+        f"{query_words} has no document {name!r}.{hint} Write a name, @1 to @{ranks.size} for a"
+        " rank, or row:N for a row of the data"
     )

@@ -1,19 +1,30 @@
-"""HTML rendering from templates, which escapes text and records charts and tables for the page."""
+"""HTML of pages: templates, which escape text, tables, and Altair (Vega-Lite) charts with a shared
+theme, which are recorded for the page.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
 from importlib.resources import files
+from string import Template
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup
 
+from boostrank.core.errors import MissingDependency, TrainingError
 from boostrank.core.text import count_of
-from boostrank.reporting.table import Cell, Column, Table, fixed, interval
+from boostrank.core.types import Float64Array
+from boostrank.records import jsonable
+from boostrank.reporting.table import Cell, Column, Table, fixed, import_extra, interval
 
 
 @cache
@@ -23,7 +34,7 @@ def environment() -> Any:
 
     @jinja2.pass_context
     def draw(context: Any, element: Any, title: str = "", about: str = "") -> Any:
-        if isinstance(element, Table):
+        if isinstance(element, Table):  # of a section without a template
             return table_html(element)
         if title:
             if isinstance(about, Markup):
@@ -89,6 +100,7 @@ def table_html(table: Table, **options: Any) -> Markup:
             screen readers), and `marked` (positions of highlighted rows).
     """
     columns: list[tuple[Column, list[Cell]]] = []
+    draw = environment().globals["whisker"]
     for column in table.declared:
         cells = table.cells_of(column.name)
         columns.append((column, cells))
@@ -98,28 +110,18 @@ def table_html(table: Table, **options: Any) -> Markup:
             end_column = Column(name, label, column.format, help=help, look="faint")
             columns.append((end_column, table.cells_of(name)))
         if column.drawn:
-            end_cells = [table.cells_of(name) for name in column.ends]
-            drawings = _whiskers(cells, *end_cells)
+            intervals = list(zip(cells, *map(table.cells_of, column.ends), strict=True))
+            numbers = [cell.value for interval in intervals for cell in interval]
+            finite = [0.0, *(number for number in numbers if math.isfinite(number))]
+            scale = min(finite), max(finite)  # a common one, which includes 0
+            drawings = [
+                Cell(mean.value, draw(mean.value, low.value, high.value, scale, mean.look))
+                for mean, low, high in intervals
+            ]
             columns.append((Column("", "95% interval", ""), drawings))
     html_columns = [[_html_cell(column, cell) for cell in cells] for column, cells in columns]
     rows, declared = list(zip(*html_columns, strict=True)), [column for column, _ in columns]
     return block("parts.html", "table", table=table, columns=declared, rows=rows, **options)
-
-
-def _whiskers(means: Sequence[Cell], low: Sequence[Cell], high: Sequence[Cell]) -> list[Cell]:
-    """Return drawings of values and their intervals on a common scale that includes 0."""
-    values = [cell.value for cell in (*low, *high) if not cell.missing]
-    values = values or [cell.value for cell in means if not cell.missing]
-    lowest, highest = min([0.0, *values]), max([0.0, *values])
-    scale = lowest, highest if highest > lowest else 1.0
-    draw = environment().globals["whisker"]
-    cells = []
-    for mean, *ends in zip(means, low, high, strict=True):
-        drawing = None
-        if not mean.missing:
-            drawing = draw(mean.value, *(end.value for end in ends), scale, mean.look)
-        cells.append(Cell(mean.value, drawing))
-    return cells
 
 
 def _html_cell(column: Column, cell: Cell) -> tuple[Any, str | None, str]:
@@ -146,3 +148,242 @@ def look_of(low: float, high: float) -> str:
     if low > 0.0:
         return "better"
     return "worse" if high < 0.0 else ""
+
+
+class _Altair:
+    """A proxy that imports the module `altair` on first use."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module("altair"), name)
+
+
+alt: Any = _Altair()
+
+COLOURS = {"main": "#3b7fc4", "good": "#1b9e77", "bad": "#d95f02", "faint": "#8b929a"}
+"""Colours that are visible on white and black, and that people with red-green colour blindness can
+distinguish.
+"""
+
+# Colours in the light and the dark theme, as in style.css.
+_THEMES = {
+    "text": ("#1c2024", "#e6e8ea"),
+    "faint": ("#60666d", "#9ba1a8"),
+    "line": ("#d9dde1", "#363b41"),
+    "back": ("#ffffff", "#15181b"),
+}
+
+# vl-convert's V8 reserves 64 GB of address space. It aborts the process under an address limit
+# (`ulimit -v`), and in a process forked after drawing. So it runs in a separate process.
+_CHILD = """
+import json, sys
+request = json.load(sys.stdin)
+sys.path[:] = request["path"]
+import vl_convert
+json.dump(vl_convert.javascript_bundle(**request["arguments"]), sys.stdout)
+"""
+
+
+def need_report_extra() -> None:
+    """Check that charts can be drawn, before any expensive work starts."""
+    for module in ("pandas", "altair", "vl_convert"):
+        import_extra(module)
+    vega_lite_version()
+
+
+def vega_lite_version() -> str:
+    """Return the Vega-Lite version that Altair writes."""
+    version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    if version not in import_module("vl_convert").get_vegalite_versions():
+        raise MissingDependency(
+            f"altair writes Vega-Lite {version}, which the installed vl-convert-python does not"
+            " support: pip install --upgrade 'boostrank[report]'"
+        )
+    return version
+
+
+@cache
+def vega_script() -> str:
+    """Return the browser script `window.vegaEmbed` of about 0.9 MB, which takes two seconds to
+    build.
+
+    Raises:
+        TrainingError: the process that builds the script cannot be started, or fails.
+    """
+    need_report_extra()
+    arguments = {"snippet": "window.vegaEmbed = vegaEmbed;", "vl_version": vega_lite_version()}
+    folders = [os.path.abspath(folder) for folder in sys.path]
+    request = json.dumps({"path": folders, "arguments": arguments})
+    try:  # -P: import nothing from the current folder
+        process = subprocess.run(
+            [sys.executable, "-P", "-c", _CHILD],
+            input=request.encode(),
+            capture_output=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        output = getattr(error, "stderr", b"").decode(errors="replace").strip()
+        raise TrainingError(
+            "the script of charts cannot be built; give the process 64 GB of address space (ulimit"
+            f" -v), of which it uses little: {output.rpartition(chr(10))[2] or error}"
+        ) from error
+    # Notice required by the BSD licence.
+    notice = (
+        "/* Vega, Vega-Lite, Vega-Embed: copyright University of Washington Interactive Data Lab,"
+        " BSD-3-Clause */"
+    )
+    return f"{notice}(() => {{{json.loads(process.stdout)}\n}})();"
+
+
+def theme(*, dark: bool = False) -> dict[str, Any]:
+    """Return the shared Vega-Lite `config`."""
+    colours = COLOURS | {name: light_and_dark[dark] for name, light_and_dark in _THEMES.items()}
+    config: dict[str, Any] = json.loads(Template(read_template("theme.json")).substitute(colours))
+    return config
+
+
+_DIGITS = 5
+# Height of a chart row in pixels.
+_ROW = 26
+# Width in pixels outside a page. In a page, charts fill the available width.
+_WIDTH = 680
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """A chart and its data.
+
+    Args:
+        name: name that is unique on the page and valid as a file name.
+        frame: pandas data frame of the figure, for CSV.
+        figure: Altair chart with a single view, possibly layered, and with a height in pixels. The
+            page sets its width and the colours of text, axes and background. Column names must not
+            contain dots or brackets, because Vega-Lite interprets them.
+        about: caption, which screen readers also read out.
+    """
+
+    name: str
+    frame: Any
+    figure: Any
+    title: str = ""
+    about: str = ""
+
+    def spec(self) -> dict[str, Any]:
+        """Return the Vega-Lite specification with its data under `datasets`, rounded to five
+        digits.
+        """
+        with alt.data_transformers.enable("default", max_rows=None, consolidate_datasets=True):
+            spec: dict[str, Any] = self.figure.to_dict()
+        spec.pop("config", None)  # Altair's default size
+        spec["datasets"] = jsonable(spec["datasets"], digits=_DIGITS)
+        spec["description"] = self.description  # otherwise Vega writes a description of its own
+        return spec | {"width": _WIDTH, "autosize": {"type": "fit-x", "contains": "padding"}}
+
+    @property
+    def description(self) -> str:
+        """The title and the caption, used as alternative text."""
+        return f"{self.title}. {self.about}"
+
+    def __html__(self) -> str:
+        """Return the element that the page's script draws into."""
+        spec = self.spec()
+        # The largest data set can be saved from the page.
+        numbers = max(spec["datasets"], key=lambda name: sum(map(len, spec["datasets"][name])))
+        data = {"name": self.name, "spec": spec, "numbers": numbers}
+        return block("parts.html", "chart", chart=self, data=data)
+
+
+def lines(
+    frame: Any,
+    x: Any,
+    y: str,
+    tips: Sequence[str],
+    *,
+    height: int = 260,
+    **y_options: Any,
+) -> Any:
+    """Draw column `y` as lines over the channel `x`, and shade the area between the columns `low`
+    and `high`, if there are any.
+
+    Args:
+        y_options: options for the vertical axis, `color` (the channel that separates lines) and
+            `dots` (the point size).
+    """
+    dots, color = y_options.pop("dots", 18), y_options.pop("color", alt.Undefined)
+    base = alt.Chart(frame).encode(x=x, tooltip=tooltips(*tips), color=color)
+    points = alt.OverlayMarkDef(size=dots) if dots else False
+    line = base.mark_line(point=points).encode(y=alt.Y(f"{y}:Q", **y_options))
+    if "low" in frame:
+        area = base.mark_area(opacity=0.2, color=COLOURS["main"])
+        line = area.encode(y=alt.Y("low:Q", **y_options), y2="high:Q") + line
+    return line.properties(height=height)
+
+
+def histogram(
+    name: str,
+    values: Float64Array,
+    bins: int,
+    limits: tuple[float, float],
+    title: str,
+    format: str,
+    **x_options: Any,
+) -> Chart:
+    """Draw the number of queries in each bin of values, of which the negative ones have another
+    colour.
+    """
+    counts, edges = np.histogram(values, bins=bins, range=limits)
+    frame = import_extra("pandas").DataFrame(
+        {"begin": edges[:-1], "end": edges[1:], "queries": counts}
+    )
+    colours = alt.value(COLOURS["main"]), alt.value(COLOURS["bad"])
+    figure = (
+        alt.Chart(frame)
+        .mark_bar(binSpacing=1)
+        .encode(
+            x=alt.X("begin:Q", title=title, bin="binned", **x_options),
+            x2="end:Q",
+            y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
+            color=alt.condition("datum.begin + datum.end > 0", *colours),
+            tooltip=tooltips(f"begin:Q {format} from", f"end:Q {format} to", "queries:Q ,d"),
+        )
+    )
+    return Chart(name, frame, figure.properties(height=220))
+
+
+def row_chart(
+    name: str,
+    frame: Any,
+    tips: Sequence[str],
+    title: str,
+    value: str = "value",
+    **channels: Any,
+) -> Chart:
+    """Draw the value and the interval from `low` to `high` of each row of a frame, below each
+    other.
+
+    Args:
+        tips: columns of tooltips, of which the first names the rows.
+        title: title of the axis of values.
+        channels: further channels, such as `color`.
+    """
+    rows = alt.Y(tips[0], sort=None, title=None)
+    base = alt.Chart(frame).encode(y=rows, tooltip=tooltips(*tips), **channels)
+    x = alt.X("low:Q", title=title, scale=alt.Scale(zero=False, nice=True))
+    figure = base.mark_rule(strokeWidth=4, opacity=0.5).encode(x=x, x2="high:Q")
+    figure += base.mark_point(size=70).encode(x=f"{value}:Q")
+    return Chart(name, frame, figure.properties(height=_ROW * len(frame) + 10))
+
+
+def whole_numbers() -> Any:
+    """Return an axis that shows whole numbers only."""
+    return alt.Axis(format=",d", tickMinStep=1)
+
+
+def tooltips(*columns: str) -> list[Any]:
+    """Return tooltips for columns such as "name:type", which may be followed by a format and a
+    title.
+    """
+    specs = [column.split(maxsplit=2) for column in columns]
+    return [
+        alt.Tooltip(name, **dict(zip(("format", "title"), labels, strict=False)))
+        for name, *labels in specs
+    ]

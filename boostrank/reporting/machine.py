@@ -40,7 +40,7 @@ from scipy.special import nctdtr, stdtr, stdtrit
 from boostrank.core.errors import DataError
 from boostrank.core.files import path_of
 from boostrank.core.text import count_of
-from boostrank.core.types import Array, Float64Array, Int64Array
+from boostrank.core.types import Array, Float64Array, Int64Array, as_numbers
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.join import CHANCE, MACHINE, grades_by_name
 from boostrank.reporting.table import Column, Table, table_of_rows
@@ -190,10 +190,7 @@ def _column(grades: Any, name: str, data: RankingDataset) -> Float64Array:
     values = grades[name]
     if path_of(values) is not None or isinstance(values, Mapping):
         values = grades_by_name(values, data)
-    try:
-        values = np.asarray(values, np.float64)
-    except ValueError as error:
-        raise DataError(f"column {name!r}: {error}; pass numbers") from None
+    values = as_numbers(values, f"column {name!r}")
     if values.shape != (data.n_documents,) or np.isinf(values).any():
         raise DataError(
             f"column {name!r} has the shape {values.shape} or infinite numbers, but there are"

@@ -21,8 +21,8 @@ from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.metrics import Metric
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.reporting.card import Card, card_of
-from boostrank.reporting.charts import Chart, need_report_extra
 from boostrank.reporting.difference import Opening, open_report
+from boostrank.reporting.html import Chart, need_report_extra
 from boostrank.reporting.rank_changes import Ranker, count_trees
 from boostrank.reporting.result import plain
 from boostrank.reporting.section import Context, PageSection, Section, page

@@ -13,19 +13,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtr
 
-from boostrank.core.conventions import Conventions
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.kernels.forest import Walker, permute_within
 from boostrank.kernels.primitives import round_seed
-from boostrank.metrics import BoundMetrics, Metric
-from boostrank.reporting.scoring import (
-    DocumentProgress,
-    Engine,
-    changed_scores,
-    measure_blocks,
-)
+from boostrank.metrics import BoundMetrics
+from boostrank.reporting.scoring import Engine, changed_scores
+from boostrank.reporting.section import Context
 
 
 class Unit(NamedTuple):
@@ -60,19 +55,16 @@ class Losses(NamedTuple):
 
 
 def measure_losses(
+    context: Context,
     scorer: Engine | Walker,
     rows: DenseRows,
     units: Sequence[Unit],
-    metric: Metric,
-    conventions: Conventions,
     *,
     repeats: int,
-    seed: int,
-    threads: int,
-    progress: DocumentProgress = None,
+    step: str,
 ) -> Losses:
     """Shuffle each unit `repeats` times and measure its loss. Units must not share columns."""
-    data, n_queries = rows.data, len(rows.data.queries)
+    seed, data, n_queries = context.seed, rows.data, len(rows.data.queries)
     unit_of_column = np.full(rows.columns.size, -1, np.int64)
     for i, unit in enumerate(units):
         unit_of_column[list(unit.columns)] = i
@@ -107,7 +99,8 @@ def measure_losses(
             for position, scores in changed:
                 sums[position, queries] += base[queries] - bound.per_query(scores)[name]
 
-    measure_blocks(measure_block, rows, metric, conventions, threads, progress)
+    threads = 1 if isinstance(scorer, Engine) else None  # the engine has threads of its own
+    context.measure_blocks(measure_block, rows, step, threads)
     is_counted = ~np.isnan(base)
     weights = data.queries.each_weight[is_counted]
     mean_losses = np.ascontiguousarray(sums[:, is_counted].T / repeats)

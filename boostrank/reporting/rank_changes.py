@@ -1,4 +1,4 @@
-"""Rank changes between two rankers: churn, moved documents and inversions."""
+"""Rank changes between two rankers: churn, moved documents with their names, and inversions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel, find_model
 from boostrank.model.scores import as_scores
-from boostrank.reporting.documents import shown_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +79,17 @@ class Churn:
     changed: float
     queries: int
     first: float
+
+
+def input_row(row: int, data: RankingDataset) -> int:
+    """Return the input row of a document, counted from 1."""
+    return (row if data.input_rows is None else int(data.input_rows[row])) + 1
+
+
+def shown_name(row: int, data: RankingDataset) -> str:
+    """Return the document's name, or its input row counted from 1, such as `row 17`."""
+    name = "" if data.document_names is None else str(data.document_names[row])
+    return name or f"row {input_row(row, data)}"
 
 
 @dataclass(frozen=True)

@@ -1,32 +1,22 @@
-"""Scoring of documents with changed features, which walks the trees for blocks of queries."""
+"""Scores of documents with changed features, and of some of the trees."""
 
 from __future__ import annotations
 
-import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
-from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataWarning
-from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data.rows import DenseRows
+from boostrank.kernels.curves import Curves
 from boostrank.kernels.forest import Forest, Walker
-from boostrank.kernels.jit import run_parallel
-from boostrank.metrics import BoundMetrics, Metric
 from boostrank.model.ranking_model import RankingModel
 
 # Number of score changes in memory per thread (32 MB).
 _CHANGES = 1 << 22
-
-T = TypeVar("T")
-
-DocumentProgress = Callable[[int, int], None] | None
-"""A function of the number of finished documents and the number of all documents, if any."""
 
 
 class Engine(NamedTuple):
@@ -77,62 +67,9 @@ def changed_scores(
         yield from enumerate(changed, first)
 
 
-def over_blocks(
-    work: Callable[[slice, slice], T],
-    rows: DenseRows,
-    threads: int,
-    progress: DocumentProgress = None,
-) -> list[T]:
-    """Call `work(queries, documents)` in threads for blocks of some thousand documents. Return the
-    results in order.
+def some_trees(forest: Forest, begin: int, end: int, start: Curves | None = None) -> Forest:
+    """Return the trees `begin` to `end` (exclusive) with another start; node and leaf numbers
+    stay.
     """
-    ptr, lock, finished = rows.data.queries.ptr, threading.Lock(), 0
-
-    def run_block(query_span: tuple[int, int]) -> T:
-        nonlocal finished
-        documents = slice(int(ptr[query_span[0]]), int(ptr[query_span[1]]))
-        result = work(slice(*query_span), documents)
-        with lock:
-            finished += documents.stop - documents.start
-            if progress is not None:
-                progress(finished, int(ptr[-1]))
-        return result
-
-    return run_parallel(run_block, rows.blocks(), threads)
-
-
-def measure_blocks(
-    work: Callable[[slice, slice, BoundMetrics], None],
-    rows: DenseRows,
-    metric: Metric,
-    conventions: Conventions,
-    threads: int,
-    progress: DocumentProgress = None,
-) -> None:
-    """Call `work(queries, documents, bound)` as `over_blocks` does, with the metric bound to the
-    queries, to be evaluated on one thread.
-
-    Raises:
-        DataError: the metric is undefined on the data.
-    """
-    data, all_queries = rows.data, rows.data.queries
-    BoundMetrics([metric], data.labels, queries=all_queries, conventions=conventions)
-
-    def measure_block(queries: slice, documents: slice) -> None:
-        ptr = all_queries.ptr[queries.start : queries.stop + 1] - documents.start
-        bound = BoundMetrics(
-            [metric],
-            data.labels[documents],
-            queries=QueryIndex(ptr, all_queries.qid[queries]),
-            conventions=conventions,
-            threads=1,
-            partial=True,
-        )
-        work(queries, documents, bound)
-
-    over_blocks(measure_block, rows, threads, progress)
-
-
-def start_alone(forest: Forest) -> Forest:
-    """Return a ranker that consists of the linear start without the trees."""
-    return replace(forest, roots=forest.roots[:0], tree=np.zeros_like(forest.tree))
+    tree = np.clip(forest.tree - begin, 0, max(0, end - begin - 1))
+    return replace(forest, roots=forest.roots[begin:end], tree=tree, start=start)

@@ -7,12 +7,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import InputError, ModelError, ParameterError
 from boostrank.core.files import read_text
 from boostrank.core.machine import resolve_threads
+from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import crossed_difference, paired_difference
 from boostrank.core.types import Array, BoolArray, Float64Array
 from boostrank.data.dataset import RankingDataset
@@ -30,15 +32,16 @@ from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.fit.settings import headline
 from boostrank.kernels.forest import Walker
+from boostrank.kernels.jit import run_parallel
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.records import NoiseRecord, load_record
-from boostrank.reporting.charts import theme, vega_script
 from boostrank.reporting.difference import Difference, Opening
-from boostrank.reporting.html import block, read_template
-from boostrank.reporting.scoring import Engine, over_blocks, start_alone
+from boostrank.reporting.html import block, read_template, theme, vega_script
+from boostrank.reporting.scoring import Engine, some_trees
 from boostrank.reporting.segments import NEGLIGIBLE, TIE, Segmentation, segmentations
 
 _GENERATOR, _HEAD = "boostrank", 2000
+T = TypeVar("T")
 # Number of rows on which the walker is compared with the engine.
 _COMPARED = 1000
 # Runs before the first paint, so that rows hidden by the script never flash.
@@ -176,10 +179,64 @@ class Context:
         if trees.forest is None or trees.forest.start is None or not trees.count:
             return None
         rows = self.rows_of(self.data)
-        walker = Walker(start_alone(trees.forest), trees.used)
+        walker = Walker(some_trees(trees.forest, 0, 0, trees.forest.start), trees.used)
         return np.concatenate(
-            over_blocks(lambda _, documents: walker.scores(rows[documents]), rows, self.workers)
+            self.over_blocks(lambda _, documents: walker.scores(rows[documents]), rows, "start")
         )
+
+    def over_blocks(
+        self,
+        work: Callable[[slice, slice], T],
+        rows: DenseRows,
+        step: str,
+        threads: int | None = None,
+    ) -> list[T]:
+        """Call `work(queries, documents)` in threads for blocks of some thousand documents. Return
+        the results in order.
+        """
+        ptr, lock, finished = rows.data.queries.ptr, threading.Lock(), 0
+
+        def run_block(query_span: tuple[int, int]) -> T:
+            nonlocal finished
+            documents = slice(int(ptr[query_span[0]]), int(ptr[query_span[1]]))
+            result = work(slice(*query_span), documents)
+            with lock:
+                finished += documents.stop - documents.start
+                self.progress(step, finished, int(ptr[-1]))
+            return result
+
+        return run_parallel(run_block, rows.blocks(), threads or self.workers)
+
+    def measure_blocks(
+        self,
+        work: Callable[[slice, slice, BoundMetrics], None],
+        rows: DenseRows,
+        step: str,
+        threads: int | None = None,
+    ) -> None:
+        """Call `work(queries, documents, bound)` as `over_blocks` does, with the metric bound to
+        the queries, to be evaluated on one thread.
+
+        Raises:
+            DataError: the metric is undefined on the data.
+        """
+        labels, all_queries = rows.data.labels, rows.data.queries
+        rules = self.rules.without_names  # ordering ties by name is too slow
+        BoundMetrics([self.main], labels, queries=all_queries, conventions=rules)
+
+        def measure_block(queries: slice, documents: slice) -> None:
+            ptr = all_queries.ptr[queries.start : queries.stop + 1] - documents.start
+            bound = BoundMetrics(
+                [self.main],
+                labels[documents],
+                queries=QueryIndex(ptr, all_queries.qid[queries]),
+                conventions=rules,
+                threads=1,
+                partial=True,
+            )
+            work(queries, documents, bound)
+
+        self.over_blocks(measure_block, rows, step, threads)
 
     @cached_property
     def cuts(self) -> tuple[Segmentation, ...]:

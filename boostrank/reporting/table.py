@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any
 
 from boostrank.core.errors import MissingDependency
@@ -18,15 +19,14 @@ Data = dict[str, Any]
 """The values of a table by column."""
 
 
-def pandas() -> Any:
-    """Return the module `pandas`."""
+def import_extra(name: str) -> Any:
+    """Import a module of the extra `report`."""
     try:
-        import pandas as module
+        return import_module(name)
     except ImportError as error:
         raise MissingDependency(
-            "data frames need pandas: pip install 'boostrank[report]'"
+            f"charts and data frames need {name}: pip install 'boostrank[report]'"
         ) from error
-    return module
 
 
 def interval(
@@ -163,7 +163,7 @@ class Table:
             MissingDependency: pandas is not installed.
         """
         dtype = None if len(self) else object
-        return pandas().DataFrame(dict(self.data), dtype=dtype)
+        return import_extra("pandas").DataFrame(dict(self.data), dtype=dtype)
 
     def cells_of(self, name: str) -> list[Cell]:
         """Return the cells of a column that are shown in the terminal and on pages."""
@@ -251,10 +251,7 @@ def csv_bytes(frame: Any) -> bytes:
         apostrophe = "'" if _FORMULA.match(value) else ""
         return (apostrophe + value).replace("\r", " ")  # pandas would not quote it
 
-    text_columns = frame.select_dtypes(exclude="number")
-    escaped = frame.assign(
-        **{name: text_columns[name].map(escape) for name in text_columns}
-    ).rename(columns=escape)
+    escaped = frame.map(escape).rename(columns=escape)
     return bytes(
         escaped.to_csv(index=False, lineterminator="\n").encode("utf-8", "backslashreplace")
     )

@@ -11,7 +11,7 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.reporting.noise import measure_noise
+from boostrank.reporting.studies import measure_noise
 
 GAIN = "0.5*label + (f1 > 0) * abs(f2)"
 TREES = {"num_leaves": 5, "verbosity": -1, "num_threads": 1, "learning_rate": 0.3}

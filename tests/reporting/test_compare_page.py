@@ -156,9 +156,10 @@ def test_the_bars_hold_every_query_that_changed(text: str, comparison: Compariso
     d = comparison.metrics["ndcg@10"]
     blocks = [json.loads(script) for kind, script in Page(text).scripts if kind]
     (chart,) = [block for block in blocks if block.get("name") == "differences"]
-    bars = chart["datasets"][chart["numbers"]]  # the numbers to take out are those that are drawn
-    gained = np.add(bars["begin"], bars["end"]) > 0
-    counts = np.array(bars["queries"])
+    # The numbers to take out are those that are drawn.
+    bars = chart["spec"]["datasets"][chart["numbers"]]
+    gained = np.array([bar["begin"] + bar["end"] for bar in bars]) > 0
+    counts = np.array([bar["queries"] for bar in bars])
     assert [counts[gained].sum(), counts[~gained].sum()] == [d.better, d.worse]
 
 

@@ -56,9 +56,9 @@ def test_documents_are_found_by_rank_row_and_name() -> None:
         (
             ["D1", "D2", "D3", "D4"],
             "@5",
-            "query q1 has no rank 5: its 4 documents have the ranks @1 to @4",
+            "query q1 has no document '@5'. Write a name, @1 to @4 for a rank",
         ),
-        (["D1", "D2", "D3", "D4"], "0", "no rank 0"),
+        (["D1", "D2", "D3", "D4"], "0", "no document '0'"),
         (["D1", "D2", "D3", "D4"], "row:6", "row 6 belongs to query q2, not to q1"),
         (["D1", "D2", "D3", "D4"], "row:9", "1 to 8"),
         (["D1", "D1", "D3", "D4"], "D1", "2 documents named 'D1'; choose one: row:1"),

@@ -19,9 +19,18 @@ import pytest
 from markupsafe import Markup
 
 from boostrank.core.errors import MissingDependency, TrainingError
-from boostrank.reporting import charts
-from boostrank.reporting.charts import COLOURS, Chart, need_report_extra, theme, vega_script
-from boostrank.reporting.html import data_text, environment, fixed, table_html
+from boostrank.reporting import html as pages
+from boostrank.reporting.html import (
+    COLOURS,
+    Chart,
+    data_text,
+    environment,
+    fixed,
+    need_report_extra,
+    table_html,
+    theme,
+    vega_script,
+)
 from boostrank.reporting.section import PageSection, page
 from boostrank.reporting.sections.importance import SPEC, Effect, Importance
 from boostrank.reporting.table import Cell, Column, Table
@@ -47,9 +56,9 @@ def block(of: Chart) -> Any:
 
 def test_a_page_carries_the_numbers_of_a_chart_once_and_rounded() -> None:
     kept = block(chart())
-    assert kept["datasets"] == {
-        kept["numbers"]: {"series": [EVIL] * 3, "x": [0, 1, 2], "y": [1.0, 0.33333, None]}
-    }
+    points = zip([EVIL] * 3, [0, 1, 2], [1.0, 0.33333, None], strict=True)
+    rows = [{"series": series, "x": x, "y": y} for series, x, y in points]
+    assert kept["spec"]["datasets"] == {kept["numbers"]: rows}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +75,7 @@ def test_a_script_that_is_not_built_ends_no_process(
     child: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vega_script.cache_clear()
-    monkeypatch.setattr(charts, "_CHILD", child)
+    monkeypatch.setattr(pages, "_CHILD", child)
     with pytest.raises(TrainingError, match=words):
         vega_script()
     monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
@@ -217,15 +226,11 @@ def test_importance_is_told_with_its_intervals_and_what_is_removable(
     blocks = [
         json.loads(b) for b in re.findall(r'<script type="application/json">(.*?)</script>', text)
     ]
-    charts = {b["name"]: b["datasets"][b["numbers"]] for b in blocks}
+    charts = {b["name"]: b["spec"]["datasets"][b["numbers"]] for b in blocks}
     assert set(charts) == {"importance-loss"}
-    assert charts["importance-loss"]["loss"] == [
-        0.2,
-        0.05,
-        0.03,
-        0.0,
-        -0.0001,
-    ]  # of what is used, most first
+    # Those of the features in use, the largest first.
+    losses = [row["loss"] for row in charts["importance-loss"]]
+    assert losses == [0.2, 0.05, 0.03, 0.0, -0.0001]
 
 
 @pytest.mark.parametrize(

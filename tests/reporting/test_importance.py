@@ -29,6 +29,7 @@ from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting import Importance, importance
 from boostrank.reporting.permutation import Losses, Unit, measure_losses, p_of_means
 from boostrank.reporting.scoring import Engine
+from boostrank.reporting.section import Context
 from boostrank.reporting.segments import holm
 
 NDCG = Metric.parse("ndcg@10")
@@ -187,9 +188,8 @@ def losses(
     rows = DenseRows(data, trees.used)
     units = [Unit(str(c), (i,), int(c)) for i, c in enumerate(trees.used)]
     walker = scorer or Walker(trees.forest, trees.used)
-    return measure_losses(
-        walker, rows, units, NDCG, Conventions(), repeats=repeats, seed=seed, threads=1
-    )
+    context = Context(model, data, NDCG, seed=seed, threads=1)
+    return measure_losses(context, walker, rows, units, repeats=repeats, step="")
 
 
 def test_walking_the_trees_gives_what_the_engine_predicts(greedy: RankingModel, world: Any) -> None:

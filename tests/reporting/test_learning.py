@@ -17,7 +17,8 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metrics import Metric, paired_difference
 from boostrank.model.ranking_model import RankingModel
-from boostrank.reporting.sections.learning import Learning, points, some_trees
+from boostrank.reporting.scoring import some_trees
+from boostrank.reporting.sections.learning import Learning, points
 from boostrank.reporting.sections.learning import learning as learning_of
 from tests.model.real_models import data as real_data
 from tests.model.real_models import lightgbm_models, xgboost_models

@@ -8,7 +8,7 @@ import pytest
 from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.reporting.noise import (
+from boostrank.reporting.studies import (
     SOURCES,
     measure_noise,
     spread_of,

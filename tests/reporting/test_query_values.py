@@ -41,7 +41,11 @@ def test_values_and_parts_are_those_of_evaluate(
     scores = model.predict(data)
     result = evaluate("ndcg@10", data.labels, scores, data.queries)["ndcg@10"]
     np.testing.assert_array_equal(query_results.values, result.per_query)
-    assert set(query_results.parts["kind"]) == {"segment", "list length", "best label"}
+    assert {part["kind"] for part in query_results.parts} == {
+        "segment",
+        "list length",
+        "best label",
+    }
     for part in query_results.to_frame("parts").itertuples():
         inside = np.flatnonzero(query_results.of_part[part.kind] == part.name)
         part_data = data.take(inside)

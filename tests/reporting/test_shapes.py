@@ -23,7 +23,7 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel
-from boostrank.reporting.section import page
+from boostrank.reporting.section import Context, page
 from boostrank.reporting.sections.importance import importance
 from boostrank.reporting.sections.shapes import SPEC, AleCurve, Shapes, accumulated_local_effects
 from boostrank.reporting.sections.shapes import shapes as shapes_of
@@ -205,7 +205,10 @@ def test_intervals_cover_the_truth_at_about_their_rate(seed: int) -> None:
         ).astype(np.float32)
         rows = rows_of(X, np.full(queries, size))
         curve = accumulated_local_effects(
-            Formula(lambda x: x[0] * x[1]), rows, ("a", "b"), bins=9, seed=run, threads=1
+            Context(None, rows.data, "ndcg", seed=run, threads=1),
+            Formula(lambda x: x[0] * x[1]),
+            rows,
+            bins=9,
         )[0]
         np.testing.assert_array_equal(curve.edges, [0, 1, 2, 3])
         hits += [curve.low[3] <= 1.75 <= curve.high[3], curve.low[0] <= -1.25 <= curve.high[0]]
@@ -221,7 +224,10 @@ def test_quadratic_and_dependent_features_have_the_known_curve() -> None:
     x = rng.uniform(-1, 1, 4000)
     rows = rows_of(np.column_stack([x, x + 0.01 * rng.normal(size=x.size)]), np.full(400, 10))
     curve, other = accumulated_local_effects(
-        Formula(lambda z: z[0] ** 2 + z[1]), rows, ("a", "b"), bins=40, seed=0, threads=1
+        Context(None, rows.data, "ndcg", threads=1),
+        Formula(lambda z: z[0] ** 2 + z[1]),
+        rows,
+        bins=40,
     )
     np.testing.assert_allclose(curve.effect, curve.edges**2 - 1 / 3, atol=0.02)
     np.testing.assert_allclose(other.effect, other.edges, atol=0.02)
@@ -325,7 +331,7 @@ def test_a_feature_without_any_value_has_an_empty_curve() -> None:
     assert [
         len(values) for values in (curve.edges, curve.effect, curve.low, curve.high, curve.counts)
     ] == [0] * 5
-    assert (curve.missing, curve.lowest) == (QUERIES * SIZE, None)
+    assert (curve.missing, curve.summarise()["lowest"]) == (QUERIES * SIZE, None)
     assert "nan" not in words_of(SPEC.on_page(feature_shapes))
 
 

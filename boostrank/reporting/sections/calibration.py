@@ -4,16 +4,17 @@ by segment.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from boostrank.model.calibration import Reliability, reliability
 from boostrank.model.ranking_model import calibrated_scores
-from boostrank.reporting.charts import Chart, alt, lines
+from boostrank.reporting.html import Chart, alt, lines
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
-from boostrank.reporting.table import Data, Table
+from boostrank.reporting.table import Table, table_of_rows
 
 _COLUMNS = ("documents", "predicted", "observed", "low", "high")
 
@@ -24,14 +25,14 @@ class Calibration(Result):
     Args:
         bins: reliability of the calibrated scores, by document bin.
         uncalibrated_error: calibration error of the raw scores.
-        parts: data by segment: the criterion, the segment, its numbers of queries and documents,
+        parts: row of each segment: the criterion, its name, its numbers of queries and documents,
             the predicted and observed value, and the interval of the observed value.
         fitted_here: whether the map was fitted to these data.
     """
 
     bins: Reliability
     uncalibrated_error: float
-    parts: Data
+    parts: Sequence[Mapping[str, Any]]
     fitted_here: bool
 
     HIDDEN = ("parts",)
@@ -45,7 +46,7 @@ class Calibration(Result):
         )
         bins = {name: getattr(self.bins, name) for name in _COLUMNS}
         groups = ("by", "part", "queries #")
-        return Table("calibration", bins, number_columns), Table(
+        return Table("calibration", bins, number_columns), table_of_rows(
             "calibration-parts", self.parts, (*groups, *number_columns)
         )
 
@@ -64,13 +65,12 @@ def calibration(context: Context) -> Calibration:
             measured = reliability(
                 values[documents], grades[documents], part, bins=1, seed=context.seed
             )
-            numbers = [getattr(measured, column)[0] for column in _COLUMNS]
-            rows.append((cut.kind, name, len(part), *numbers))
-    names = ("by", "part", "queries", *_COLUMNS)
+            row = {"by": cut.kind, "part": name, "queries": len(part)}
+            rows.append(row | {column: getattr(measured, column)[0] for column in _COLUMNS})
     return Calibration(
         bins=reliability(values, grades, queries, seed=context.seed),
         uncalibrated_error=reliability(context.scores, grades, queries, seed=context.seed).error[0],
-        parts=dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True)),
+        parts=rows,
         fitted_here=record["fingerprint"] == context.data.fingerprint,
     )
 
@@ -80,7 +80,7 @@ def _template_variables(result: Calibration) -> dict[str, Any]:
     tips = ["predicted:Q .3f", "observed:Q .3f", "low:Q .3f from", "high:Q .3f to"]
     tips.append("documents:Q ,d")
     x, scale = alt.X("predicted:Q", title="predicted mean grade"), alt.Scale(zero=False)
-    figure = lines(frame, x, "observed", tips, band=("low", "high"), title="observed", scale=scale)
+    figure = lines(frame, x, "observed", tips, title="observed", scale=scale)
     figure += alt.Chart(frame).mark_line(strokeDash=[4, 4]).encode(x=x, y="predicted:Q")
     return {"chart": Chart("calibration-reliability", frame, figure)}
 

@@ -15,11 +15,10 @@ from boostrank.clicks.gate import ClickGate, Judged, gate, moved_share, shown_at
 from boostrank.clicks.log import PRIOR, ClickLog, Propensities
 from boostrank.core.errors import BoostrankError, DataError, DataWarning
 from boostrank.model.ranking_model import RankingModel
-from boostrank.reporting.charts import Chart, alt, lines, whole_numbers
-from boostrank.reporting.html import look_of
+from boostrank.reporting.html import Chart, alt, lines, look_of, whole_numbers
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
-from boostrank.reporting.table import Data, Table, pandas
+from boostrank.reporting.table import Data, Table, import_extra
 
 TOP = 10
 """The number of top ranks over which rankers are compared."""
@@ -216,14 +215,13 @@ def _positions(log: ClickLog, curve: Propensities) -> Data:
 def _template_variables(result: ClickData) -> dict[str, Any]:
     return {
         "top": TOP,
-        "depths": len(result.positions["position"]),
         "curve": curve_chart(result.positions),
     }
 
 
 def curve_chart(positions: Data) -> Chart:
     """Draw the propensities and their intervals over positions, on a logarithmic scale."""
-    frame = pandas().DataFrame(positions)
+    frame = import_extra("pandas").DataFrame(positions)
     # Clip very wide intervals, which would squeeze the curve.
     propensities = frame["propensity"]
     low = np.fmax(frame["low"].min(), propensities.min() / 3.0)
@@ -236,7 +234,7 @@ def curve_chart(positions: Data) -> Chart:
         "axis": alt.Axis(format="~g", tickCount=6),
     }
     tips = ("position:Q d", "propensity:Q .3f", "low:Q .3f from", "high:Q .3f to")
-    figure = lines(frame, x, "propensity", tips, band=("low", "high"), height=280, **y_options)
+    figure = lines(frame, x, "propensity", tips, height=280, **y_options)
     return Chart("clicks-propensities", frame, figure)
 
 

@@ -11,10 +11,9 @@ queries because the level of scores does not affect ranks.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -26,13 +25,11 @@ from boostrank.core.text import list_names
 from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.data.rows import DenseRows
-from boostrank.engines.trees import Trees
 from boostrank.kernels.forest import Walker
 from boostrank.metrics import Metric
 from boostrank.metrics.measure import Function
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.reporting.charts import COLOURS, Chart, alt, row_chart
-from boostrank.reporting.html import look_of
+from boostrank.reporting.html import COLOURS, Chart, alt, look_of, row_chart
 from boostrank.reporting.permutation import (
     Losses,
     Unit,
@@ -255,12 +252,9 @@ def importance(
         raise ParameterError(
             f"{parsed} has several cut-offs; choose one, such as {parsed.names[0]}"
         )
-    minima: dict[str, tuple[float | None, int]] = {
-        "repeats": (repeats, 1),
-        "shap_documents": (shap_documents, 0),
-        "negligible": (negligible, 0),
-    }
-    for name, (value, minimum) in minima.items():
+    numbers: tuple[float | None, ...] = (repeats, shap_documents, negligible)
+    names = ("repeats", "shap_documents", "negligible")
+    for name, value, minimum in zip(names, numbers, (1, 0, 0), strict=True):
         if value is not None and not value >= minimum:
             raise ParameterError(f"{name} must be at least {minimum}, but got {value}")
     ranker, data = as_model(model).over_columns(data)
@@ -277,16 +271,15 @@ def measure_importance(
     """Measure the importance of each feature, as `importance` does, with the context's negligible
     loss by default.
     """
-    model, data, seed = context.model, context.data, context.seed
+    data, seed = context.data, context.seed
     if negligible is None:
         negligible = context.negligible
     n_features, trees = data.n_features, context.trees
     affordable = _WALKS // max(1, trees.count)
     if trees.forest is not None:
         scorer: Engine | Walker = context.make_walker()
-        threads = context.workers
-    else:  # the engine predicts once per feature, on threads of its own
-        scorer, threads = Engine(model, trees.used, context.workers), 1
+    else:  # the engine predicts once per feature
+        scorer = Engine(context.model, trees.used, context.workers)
         affordable = _PREDICTIONS // max(1, trees.count * trees.used.size)
     # One pass over all queries is better than several over a sample, so reduce the repeats first.
     n_documents = min(context.documents or data.n_documents, data.n_documents)
@@ -297,26 +290,18 @@ def measure_importance(
     rows = context.rows_of(data.sample(n_documents, seed))
     names = [data.feature_names[column] for column in trees.used]
 
-    def shuffle(units: Sequence[Unit], step: str) -> Losses:
-        return measure_losses(
-            scorer,
-            rows,
-            units,
-            metric=context.main,
-            conventions=context.rules.without_names,  # ordering ties by name is too slow
-            repeats=repeats,
-            seed=seed,
-            threads=threads,
-            progress=partial(context.progress, step),
-        )
+    def shuffle(units: Collection[Unit], step: str) -> Losses:
+        return measure_losses(context, scorer, rows, tuple(units), repeats=repeats, step=step)
 
-    def measure_effects(units: Sequence[Unit], step: str) -> list[Effect]:
+    def measure_effects(units: Mapping[Unit, float], step: str) -> list[Effect]:
+        """Measure the effect of each unit with the smallest correlation of its features."""
         if not units:
             return []
         measured = shuffle(units, step)
+        columns = zip(measured.loss, measured.low, measured.high, units.values(), strict=True)
         return [
-            Effect(unit.name, tuple(names[i] for i in unit.columns), *map(float, ends))
-            for unit, *ends in zip(units, measured.loss, measured.low, measured.high, strict=True)
+            Effect(unit.name, tuple(names[i] for i in unit.columns), *map(float, numbers))
+            for unit, numbers in zip(units, columns, strict=True)
         ]
 
     # Shuffle each feature, and each cluster of features that rank documents alike.
@@ -327,21 +312,12 @@ def measure_importance(
         Unit(name, (i,), stream, is_between) for i, (name, stream, is_between) in enumerate(streams)
     ]
     losses = shuffle(features, "shuffling")
-    clusters = _find_clusters(rows, ~between, trees, seed)
-    units = [
-        Unit(f"cluster {i + 1}", positions, stream=n_features + i)
-        for i, positions in enumerate(clusters)
-    ]
-    cluster_effects = [
-        replace(effect, correlation=correlation)
-        for effect, correlation in zip(
-            measure_effects(units, "clusters"), clusters.values(), strict=True
-        )
-    ]
+    clusters = _find_clusters(context, rows, ~between)
+    cluster_effects = measure_effects(clusters, "clusters")
     # Decide the verdicts, and shuffle all removable features together.
     is_needed = np.zeros(len(names), bool)
-    for positions, effect in zip(clusters, cluster_effects, strict=True):
-        is_needed[list(positions)] = effect.high > negligible
+    for cluster, effect in zip(clusters, cluster_effects, strict=True):
+        is_needed[list(cluster.columns)] = effect.high > negligible
     p_values = np.full(len(names), np.nan)
     p_values[~between] = holm(losses.p[~between])
     is_sure, is_small = p_values < _ALPHA, losses.high <= negligible
@@ -354,7 +330,7 @@ def measure_importance(
     }
     decided = np.select(list(conditions.values()), list(conditions), "unclear")
     removable = tuple(np.flatnonzero(decided == "removable").tolist())
-    together = [Unit("removable", removable, stream=3 * n_features)] if removable else []
+    together = {Unit("removable", removable, stream=3 * n_features): math.nan} if removable else {}
     removed = measure_effects(together, "neutralising")
     # Unused features have no loss.
     loss, p_holm = np.zeros((3, n_features)), np.full(n_features, np.nan)
@@ -395,24 +371,24 @@ def measure_importance(
     )
 
 
-def _find_clusters(
-    rows: DenseRows, varying: BoolArray, trees: Trees, seed: int
-) -> dict[tuple[int, ...], float]:
+def _find_clusters(context: Context, rows: DenseRows, varying: BoolArray) -> dict[Unit, float]:
     """Find features that rank documents alike, among those that vary within queries.
 
     Returns:
-        The smallest absolute correlation of two features, by their positions among the used ones.
+        The smallest absolute correlation of two features in each cluster.
     """
-    by_gain = np.argsort(-trees.gain[rows.columns], kind="stable")
+    by_gain = np.argsort(-context.trees.gain[rows.columns], kind="stable")
     positions = np.sort(by_gain[varying[by_gain]][:_CORRELATED_FEATURES])
-    sample = rows.data.queries.sample(_CORRELATED_DOCUMENTS, seed)
+    sample = rows.data.queries.sample(_CORRELATED_DOCUMENTS, context.seed)
     queries, sampled_rows = rows.data.queries.take(sample)
     values = replace(rows, columns=rows.columns[positions])[sampled_rows]
     correlation = np.abs(rank_correlation(centred_ranks(values, queries.ptr)))
-    return {
-        tuple(positions[members].tolist()): float(correlation[np.ix_(members, members)].min())
-        for members in clusters_of(correlation, _REDUNDANT)
-    }
+    clusters = {}
+    for i, members in enumerate(clusters_of(correlation, _REDUNDANT)):
+        columns, stream = tuple(positions[members].tolist()), context.data.n_features + i
+        unit = Unit(f"cluster {i + 1}", columns, stream)
+        clusters[unit] = float(correlation[np.ix_(members, members)].min())
+    return clusters
 
 
 def _measure_shap(context: Context, documents: int | None) -> tuple[Float64Array, int]:
@@ -422,19 +398,18 @@ def _measure_shap(context: Context, documents: int | None) -> tuple[Float64Array
         affordable = _EXPLAINED // max(1, context.trees.count)
         documents = max(1, min(affordable, _CONTRIBUTIONS // n_features))
     queries, rows = data.queries.take(data.queries.sample(documents, context.seed))
-    shap, shares = np.zeros(n_features), queries.each_weight / queries.each_weight.sum()
+    owner, shares = queries.of_rows(), queries.each_weight / queries.each_weight.sum()
+    shap, sizes = np.zeros(n_features), queries.sizes[owner]
     for first_query, last_query in queries.blocks(_EXPLAINED_AT_A_TIME):
         block = slice(int(queries.ptr[first_query]), int(queries.ptr[last_query]))
         contributions = context.model.contributions(
             data.features[rows[block]], threads=context.workers
-        )
+        )[:, :n_features]
         # Centre and average within each query, then average over queries.
-        of_features, sizes = contributions[:, :n_features], queries.sizes[first_query:last_query]
-        nonempty_sizes = sizes[sizes > 0]
-        sums = np.add.reduceat(of_features, np.cumsum(nonempty_sizes) - nonempty_sizes)
-        means = sums / nonempty_sizes[:, None]
-        centred = np.abs(of_features - np.repeat(means, nonempty_sizes, axis=0))
-        shap += np.repeat(shares[first_query:last_query] / np.maximum(sizes, 1), sizes) @ centred
+        _, starts, counts = np.unique(owner[block], return_index=True, return_counts=True)
+        means = np.add.reduceat(contributions, starts) / counts[:, None]
+        centred = np.abs(contributions - np.repeat(means, counts, axis=0))
+        shap += shares[owner[block]] / sizes[block] @ centred
         context.progress("contributions", block.stop, rows.size)
     return shap, rows.size
 

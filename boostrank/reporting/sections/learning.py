@@ -7,8 +7,6 @@ of the curve.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -20,14 +18,14 @@ from boostrank.core.text import count_of
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.settings import LOSS
-from boostrank.kernels.forest import Forest, Walker
+from boostrank.kernels.forest import Walker
 from boostrank.metrics import BoundMetrics
-from boostrank.reporting.charts import Chart, alt, lines, whole_numbers
+from boostrank.reporting.html import Chart, alt, lines, whole_numbers
 from boostrank.reporting.result import Result
-from boostrank.reporting.scoring import measure_blocks, start_alone
+from boostrank.reporting.scoring import some_trees
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import means_over_queries
-from boostrank.reporting.table import Column, Data, Table, interval, pandas
+from boostrank.reporting.table import Column, Data, Table, import_extra, interval
 
 # Number of points on the curve, not counting the point with 0 trees.
 _POINTS = 40
@@ -173,7 +171,7 @@ def _measure_prefixes(context: Context, data: RankingDataset) -> tuple[Float64Ar
     tree_ends = (rounds * trees.count) // max(1, context.model.best_iteration)
     # Each walker adds the trees between two points to the scores.
     forests = [
-        start_alone(trees.forest),
+        some_trees(trees.forest, 0, 0, trees.forest.start),
         *(some_trees(trees.forest, begin, end) for begin, end in pairwise(tree_ends.tolist())),
     ]
     walkers = [Walker(forest, trees.used) for forest in forests]
@@ -187,23 +185,8 @@ def _measure_prefixes(context: Context, data: RankingDataset) -> tuple[Float64Ar
             per_query[queries, i] = bound.per_query(scores)[context.metric]
         final_scores[documents] = scores
 
-    measure_blocks(
-        measure_block,
-        rows,
-        context.main,
-        context.rules.without_names,
-        context.workers,
-        partial(context.progress, "first trees"),
-    )
+    context.measure_blocks(measure_block, rows, "first trees")
     return per_query, final_scores
-
-
-def some_trees(forest: Forest, begin: int, end: int) -> Forest:
-    """Return the trees `begin` to `end` (exclusive) without the linear start; node and leaf
-    numbers stay.
-    """
-    tree = np.clip(forest.tree - begin, 0, max(0, end - begin - 1))
-    return replace(forest, roots=forest.roots[begin:end], tree=tree, start=None)
 
 
 def _template_variables(result: Learning) -> dict[str, Any]:
@@ -211,7 +194,7 @@ def _template_variables(result: Learning) -> dict[str, Any]:
     if result.total:
         frame, y_scale = result.to_frame("prefixes"), alt.Scale(zero=False)
         tips = ("rounds:Q ,d", "value:Q .4f", "low:Q .4f from", "high:Q .4f to", "lost:Q +.4f")
-        y_options = {"title": result.metric, "scale": y_scale, "band": ("low", "high")}
+        y_options = {"title": result.metric, "scale": y_scale}
         figure = lines(frame, _rounds(), "value", tips, **y_options)
         value = Chart("learning-prefixes", frame, figure)
     recorded = list(dict.fromkeys(result.history.get("metric", ())))
@@ -232,7 +215,7 @@ def _history(result: Learning, metric: str) -> Chart:
     frame = frame[frame["metric"] == metric]
     colour = alt.Color("dataset:N", title=None)
     chart_options = {"title": metric, "scale": alt.Scale(zero=False), "color": colour, "dots": 0}
-    best_rounds = alt.Chart(pandas().DataFrame({"rounds": [result.best_rounds]}))
+    best_rounds = alt.Chart(import_extra("pandas").DataFrame({"rounds": [result.best_rounds]}))
     tips = ("dataset:N", "rounds:Q", "value:Q .4f")
     figure = lines(frame, _rounds(), "value", tips, **chart_options)
     figure += best_rounds.mark_rule(strokeDash=[4, 4]).encode(x=_rounds())

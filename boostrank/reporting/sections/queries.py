@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -13,9 +12,8 @@ import numpy as np
 
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Array, Float64Array, Int64Array
-from boostrank.reporting.charts import histogram
-from boostrank.reporting.documents import shown_name
-from boostrank.reporting.html import block
+from boostrank.reporting.html import histogram
+from boostrank.reporting.rank_changes import shown_name
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import (
@@ -23,7 +21,7 @@ from boostrank.reporting.segments import (
     best_labels,
     means_over_queries,
 )
-from boostrank.reporting.table import Column, Data, Table
+from boostrank.reporting.table import Column, Data, Table, table_of_rows
 
 _BINS = 20
 _QUANTILES = (0.05, 0.5, 0.95)
@@ -56,7 +54,7 @@ class QueryValues(Result):
         values: float64[Q], metric of each query, with NaN for excluded queries.
         sizes: int64[Q], number of documents of each query.
         of_part: each query's segment by kind, [Q].
-        parts: table of the segments with an included query: mean, its 95% interval (NaN for fewer
+        parts: rows of the segments with an included query: mean, its 95% interval (NaN for fewer
             than 20 queries), and quantiles over queries.
         worst: queries with the lowest values. Ties are ordered by the best label, then by the
             number of documents.
@@ -67,7 +65,7 @@ class QueryValues(Result):
     values: Float64Array
     sizes: Int64Array
     of_part: Mapping[str, Array]
-    parts: Data
+    parts: Sequence[Mapping[str, Any]]
     worst: tuple[WorstQuery, ...]
 
     HIDDEN = ("qids", "values", "sizes", "of_part", "queries")
@@ -90,7 +88,7 @@ class QueryValues(Result):
             "q50 .3f median",
             "q95 .3f 95%",
         )
-        return Table("queries", queries), Table("parts", self.parts, columns)
+        return Table("queries", queries), table_of_rows("parts", self.parts, columns)
 
 
 def query_values(context: Context, worst: int = 20) -> QueryValues:
@@ -112,8 +110,8 @@ def query_values(context: Context, worst: int = 20) -> QueryValues:
     )
 
 
-def _measure_parts(context: Context, values: Float64Array) -> Data:
-    """Return the table of the segments that have an included query."""
+def _measure_parts(context: Context, values: Float64Array) -> list[dict[str, Any]]:
+    """Return a row for each of the segments that have an included query."""
     rows, weights = [], context.data.queries.each_weight
     for cut in context.cuts:
         for name, is_included in cut.split(~np.isnan(values)):
@@ -125,8 +123,8 @@ def _measure_parts(context: Context, values: Float64Array) -> Data:
                 ends = [math.nan, math.nan]
             quantiles = np.quantile(values[is_included], _QUANTILES)
             numbers = (*means.queries, *means.mean, *ends, *quantiles)
-            rows.append((cut.kind, name, *numbers))
-    return dict(zip(_PARTS, map(np.array, zip(*rows, strict=True)), strict=True))
+            rows.append(dict(zip(_PARTS, (cut.kind, name, *numbers), strict=True)))
+    return rows
 
 
 def _list_documents(context: Context, query: int, values: Float64Array) -> WorstQuery:
@@ -159,17 +157,15 @@ def _list_documents(context: Context, query: int, values: Float64Array) -> Worst
 def _template_variables(result: QueryValues) -> dict[str, Any]:
     values = result.values[~np.isnan(result.values)]
     limits = min(0.0, float(values.min())), max(1.0, float(values.max()))
-    segments = result.table("parts").rows()
-    certain = [segment for segment in segments if not math.isnan(segment["low"])]
-    template = partial(block, "queries.html", "list", top=_TOP)
+    certain = [segment for segment in result.parts if not math.isnan(segment["low"])]
     return {
+        "top": _TOP,
         "values": values,
         "quartiles": np.quantile(values, [0.25, 0.5, 0.75]),
         "lowest": min(certain, key=itemgetter("mean")) if len(certain) > 1 else None,
         "histogram": histogram(
             "queries-values", values, bins=_BINS, limits=limits, title=result.metric, format=".2f"
         ),
-        "lists": [template(query=query, number=i) for i, query in enumerate(result.worst, 1)],
     }
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,15 +21,11 @@ from boostrank.core.resampling import resampled_sums
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.kernels.forest import Walker
-from boostrank.reporting.charts import Chart, alt, lines, row_chart
+from boostrank.reporting.html import Chart, alt, lines, row_chart
 from boostrank.reporting.result import Result
-from boostrank.reporting.scoring import (
-    DocumentProgress,
-    changed_scores,
-    over_blocks,
-)
+from boostrank.reporting.scoring import changed_scores
 from boostrank.reporting.section import Context, Section
-from boostrank.reporting.table import Data, Table, pandas
+from boostrank.reporting.table import Data, Table, import_extra, table_of_rows
 
 # Limit on documents times trees, about ten seconds on two cores.
 _WALKS = 30_000_000
@@ -97,20 +92,6 @@ class AleCurve:
         return "falls" if self.rising < 0.1 else "rises and falls"
 
     @property
-    def lowest(self) -> float | None:
-        """The feature's lowest value, or None without values or for categories."""
-        return self._edge(0)
-
-    @property
-    def highest(self) -> float | None:
-        """The feature's highest value, or None without values or for categories."""
-        return self._edge(-1)
-
-    def _edge(self, position: int) -> float | None:
-        has_ends = self.categories is None and self.edges.size > 0
-        return float(self.edges[position]) if has_ends else None
-
-    @property
     def documents(self) -> int:
         """The number of documents with a value."""
         return int(self.counts.sum())
@@ -119,6 +100,26 @@ class AleCurve:
     def share_missing(self) -> float | None:
         """The share of documents without a value, or None if none is missing."""
         return self.missing / (self.documents + self.missing) if self.missing else None
+
+    def summarise(self) -> Data:
+        """Return the row of the feature. Its lowest and highest value are None without values or
+        for categories.
+        """
+        lowest = highest = None
+        if self.categories is None and self.edges.size:
+            lowest, highest = float(self.edges[0]), float(self.edges[-1])
+        return {
+            "feature": self.feature,
+            "direction": self.direction,
+            "swing": self.swing,
+            "rising": self.rising,
+            "lowest": lowest,
+            "highest": highest,
+            "documents": self.documents,
+            "missing": self.missing,
+            "share_missing": self.share_missing,
+            "query_level": self.query_level,
+        }
 
     def list_points(self) -> Data:
         """Return a row for each edge, with the number of documents in the interval that ends
@@ -169,23 +170,11 @@ class Shapes(Result):
             "highest .5g to",
             "share_missing .1% missing | share of documents without a value",
         )
-        keys = (
-            "feature",
-            "direction",
-            "swing",
-            "rising",
-            "lowest",
-            "highest",
-            "documents",
-            "missing",
-            "share_missing",
-            "query_level",
-        )
-        features = {key: [getattr(curve, key) for curve in self.curves] for key in keys}
+        features = [curve.summarise() for curve in self.curves]
         points = [curve.list_points() for curve in self.curves]
         names = points[0] if points else ()
         curves = {name: np.concatenate([part[name] for part in points]) for name in names}
-        return Table("curves", curves), Table("features", features, columns)
+        return Table("curves", curves), table_of_rows("features", features, columns)
 
 
 def shapes(
@@ -200,7 +189,7 @@ def shapes(
         documents: number of documents in the sample for curves, which consists of whole queries.
             None limits the work to about ten seconds on two cores, with at most 20,000 documents.
     """
-    model, data, seed = context.model, context.data, context.seed
+    model, data = context.model, context.data
     if not data.n_documents:
         raise DataError("the data has no documents")
     trees = context.trees
@@ -211,15 +200,9 @@ def shapes(
     top_features = tuple(columns[i] for i in order.tolist() if i in trees.used)[:top]
     # Measure the curves on a sample, in which each document is walked about three times.
     affordable = min(_WALKS // (3 * max(1, trees.count)), _MOST_NUMBERS // max(1, trees.used.size))
-    sample = data.sample(documents or max(1, min(affordable, _MOST_DOCUMENTS)), seed)
+    sample = data.sample(documents or max(1, min(affordable, _MOST_DOCUMENTS)), context.seed)
     curves = accumulated_local_effects(
-        context.make_walker(),
-        context.rows_of(sample),
-        tuple(columns[i] for i in trees.used),
-        bins=bins,
-        seed=seed,
-        threads=context.workers,
-        progress=partial(context.progress, "local effects"),
+        context, context.make_walker(), context.rows_of(sample), bins=bins
     )
     # Name the categories, and sort the curves.
     for i, column in enumerate(trees.used.tolist()):
@@ -247,7 +230,7 @@ def _template_variables(result: Shapes) -> dict[str, Any]:
 
 def _chart(curve: AleCurve, number: int) -> Chart:
     """Draw a curve and its interval, or a row for each category."""
-    name, frame = f"shape-{number}", pandas().DataFrame(curve.list_points())
+    name, frame = f"shape-{number}", import_extra("pandas").DataFrame(curve.list_points())
     tips = ["effect:Q +.4f score", "low:Q +.4f from", "high:Q +.4f to", "documents:Q ,d"]
     if curve.categories is not None:
         tips = ["category:N", *tips]
@@ -257,22 +240,16 @@ def _chart(curve: AleCurve, number: int) -> Chart:
     # Space the edges evenly, because intervals of skewed values differ much in width.
     labels = {"labelAngle": 0, "labelOverlap": True, "labelSeparation": 10}
     axis = alt.Axis(format=",.3~r", formatType="number", **labels)
-    x, ends = alt.X("value:O", title=None, axis=axis), ("low", "high")
-    figure = lines(frame, x, "effect", tips, band=ends, height=220, title="score")
+    x = alt.X("value:O", title=None, axis=axis)
+    figure = lines(frame, x, "effect", tips, height=220, title="score")
     return Chart(name, frame, figure)
 
 
 def accumulated_local_effects(
-    walker: Walker,
-    rows: DenseRows,
-    names: tuple[str, ...],
-    *,
-    bins: int,
-    seed: int,
-    threads: int,
-    progress: DocumentProgress = None,
+    context: Context, walker: Walker, rows: DenseRows, *, bins: int
 ) -> list[AleCurve]:
     """Return the accumulated local effects of each column, with at most `bins` intervals."""
+    names = [rows.data.feature_names[column] for column in rows.columns]
     values = rows[: rows.data.n_documents]
     # Split each column into intervals from 1, and move each value to the ends of its interval.
     lower, upper, edges = values.copy(), values.copy(), []
@@ -295,9 +272,9 @@ def accumulated_local_effects(
             for column, scores in changed_scores(walker, *block, columns, columns.size):
                 across[documents, column] += sign * scores
 
-    over_blocks(measure_block, rows, threads, progress)
+    context.over_blocks(measure_block, rows, "local effects")
     # Sum and count the changes per query and interval, and accumulate the means.
-    constant = rows.constant_within_queries(threads)
+    constant = rows.constant_within_queries(context.workers)
     queries, query_of_row, curves = len(rows.data.queries), rows.data.queries.of_rows(), []
     for column, name in enumerate(names):
         size = edges[column].size
@@ -311,7 +288,7 @@ def accumulated_local_effects(
         means = sums.sum(axis=0) / np.maximum(documents, 1.0)
         (effect,) = _accumulate(means[None], documents[None])
         # Repeat this for redrawn queries. Intervals without documents keep their mean.
-        drawn = resampled_sums(np.hstack([sums, counts]), resamples=_RESAMPLES, seed=seed)
+        drawn = resampled_sums(np.hstack([sums, counts]), resamples=_RESAMPLES, seed=context.seed)
         drawn_sums, drawn_counts = np.split(drawn, 2, axis=1)
         drawn_means = drawn_sums / np.maximum(drawn_counts, 1.0)
         drawn_means = np.where(drawn_counts > 0.0, drawn_means, means)

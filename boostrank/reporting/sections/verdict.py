@@ -21,8 +21,8 @@ from boostrank.core.types import Float32Array, Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metrics import BoundMetrics
-from boostrank.reporting.charts import COLOURS, alt, row_chart
 from boostrank.reporting.difference import Difference
+from boostrank.reporting.html import COLOURS, alt, row_chart
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import TIE, means_over_queries
@@ -63,10 +63,13 @@ class Standing:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The model or a baseline, with its standing in each metric."""
+    """The model or a baseline, with its values by query, float64[Q], and its standing in each
+    metric.
+    """
 
     name: str
     about: str
+    per_query: Mapping[str, Float64Array]
     standings: Mapping[str, Standing]
 
 
@@ -134,22 +137,13 @@ class Verdict(Result):
         return next(ranking for ranking in self.baselines if ranking.name != START)
 
 
-class _MeasuredRanking(NamedTuple):
-    """A ranking and its metrics by query, float64[Q], by metric name."""
-
-    name: str
-    about: str
-    per_query: Mapping[str, Float64Array]
-
-
 def verdict(context: Context) -> Verdict:
     """Measure a ranker and its baselines."""
     data, rules, metric = context.data, context.rules, context.metric
     feature = single_feature(context)
-    measured = _measure_rankings(context, feature)
-    standing, *baselines = _rank(measured, data, context.seed)
+    model, *baselines = _rank(_measure_rankings(context, feature), data, context.seed)
     # Say what the comparison lacks.
-    notes, n_counted = [], standing.standings[metric].queries
+    notes, n_counted = [], model.standings[metric].queries
     if feature is None:
         notes.append(
             "There is no single-feature baseline: too few queries are included to choose a feature"
@@ -161,16 +155,16 @@ def verdict(context: Context) -> Verdict:
             f" {metric}."
         )
     # Test the lead over the first baseline other than the model's own start.
-    baseline = next(ranking for ranking in measured[1:] if ranking.name != START)
-    sides = [ranking.per_query[metric][:, None] for ranking in (baseline, measured[0])]
+    baseline = next(ranking for ranking in baselines if ranking.name != START)
+    sides = [ranking.per_query[metric][:, None] for ranking in (baseline, model)]
     is_counted = ~np.isnan(sides[0] + sides[1])[:, 0]  # a function may leave out others of each
     return Verdict(
         metric=metric,
-        model=standing,
+        model=model,
         baselines=tuple(baselines),
         tied=tied_documents(data.labels, context.scores, data.queries, rules.score_type),
         conventions=rules,
-        per_query=measured[0].per_query,
+        per_query=model.per_query,
         queries=len(data.queries),
         documents=data.n_documents,
         lead=context.measure_difference(metric, sides, is_counted),
@@ -180,7 +174,7 @@ def verdict(context: Context) -> Verdict:
     )
 
 
-def _measure_rankings(context: Context, feature: SingleFeature | None) -> list[_MeasuredRanking]:
+def _measure_rankings(context: Context, feature: SingleFeature | None) -> list[Ranking]:
     """Measure the model, the previous model, the linear start, the single feature, random order and
     file order.
     """
@@ -188,7 +182,7 @@ def _measure_rankings(context: Context, feature: SingleFeature | None) -> list[_
     measured = []
 
     def measure(name: str, about: str, scores: npt.ArrayLike, bound: BoundMetrics = bound) -> None:
-        measured.append(_MeasuredRanking(name, about, bound.per_query(scores)))
+        measured.append(Ranking(name, about, bound.per_query(scores), {}))
 
     measure(MODEL, "", context.scores)
     if context.previous is not None:
@@ -210,13 +204,13 @@ def _measure_rankings(context: Context, feature: SingleFeature | None) -> list[_
     return measured
 
 
-def _rank(rankings: Sequence[_MeasuredRanking], data: RankingDataset, seed: int) -> list[Ranking]:
+def _rank(rankings: Sequence[Ranking], data: RankingDataset, seed: int) -> list[Ranking]:
     """Return the rankings with their standings. The first ranking is the model."""
     model, weights = rankings[0].per_query, data.queries.each_weight
-    per_query = [ranking.per_query[name] for ranking in rankings for name in model]
-    differences = [model[name] - ranking.per_query[name] for ranking in rankings for name in model]
-    leads = np.column_stack(differences)
-    value = means_over_queries(np.column_stack(per_query), weights, seed=seed)
+    values = [ranking.per_query[name] for ranking in rankings for name in model]
+    per_query = np.column_stack(values)
+    leads = np.tile(per_query[:, : len(model)], len(rankings)) - per_query
+    value = means_over_queries(per_query, weights, seed=seed)
     lead = means_over_queries(leads, weights, seed=seed, resamples=PAIRED_RESAMPLES)
     # Each column has one field of all standings. The model has no lead over itself.
     lead_columns = np.stack([lead.mean, lead.low, lead.high])
@@ -226,7 +220,7 @@ def _rank(rankings: Sequence[_MeasuredRanking], data: RankingDataset, seed: int)
     names = list(model) * len(rankings)
     standings = map(Standing, names, *(column.tolist() for column in columns))
     return [
-        Ranking(ranking.name, ranking.about, {name: next(standings) for name in model})
+        replace(ranking, standings={name: next(standings) for name in model})
         for ranking in rankings
     ]
 
@@ -279,7 +273,7 @@ def single_feature(context: Context) -> SingleFeature | None:
     halves = order[: n_queries // 2], order[n_queries // 2 :]
     most_queries = max(1, _VALUES_TO_CHOOSE_BY // data.n_features)
     query_of_row, scores = data.queries.of_rows(), np.empty(data.n_documents)
-    directions: list[tuple[str, str]] = []
+    directions: list[str] = []
     for half, other_half in (halves, halves[::-1]):
         # Sample a fixed number of queries, because a fixed number of documents would favour short
         # lists.
@@ -294,10 +288,8 @@ def single_feature(context: Context) -> SingleFeature | None:
         is_ranked = np.isin(query_of_row, other_half)
         scores[is_ranked] = _as_scores(values[is_ranked], sign)
         side = {1.0: "higher", -1.0: "lower"}[sign]
-        directions.append((data.feature_names[column], side))
-    if directions[0] == directions[1]:
-        return SingleFeature("{}, {} is better".format(*directions[0]), scores)
-    return SingleFeature(" or ".join(f"{name} ({side})" for name, side in directions), scores)
+        directions.append(f"{data.feature_names[column]}, {side} is better")
+    return SingleFeature(" or ".join(dict.fromkeys(directions)), scores)
 
 
 def _choose_feature(context: Context, data: RankingDataset) -> tuple[int, float] | None:

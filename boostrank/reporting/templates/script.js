@@ -26,13 +26,6 @@
     return rows.map((row) => row.map(field).join(",") + "\n").join("");
   };
 
-  // Columns -> rows.
-  const records = (columns) => {
-    const names = Object.keys(columns);
-    const length = names.length ? columns[names[0]].length : 0;
-    return Array.from({ length }, (_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));
-  };
-
   // ---- theme
 
   const prefersDark = matchMedia("(prefers-color-scheme: dark)");
@@ -61,11 +54,8 @@
       this.plot = figure.querySelector(".plot");
       const kept = JSON.parse(figure.querySelector("script").textContent);
       this.name = kept.name;
-      this.numbers = kept.datasets[kept.numbers];
       this.spec = kept.spec;
-      this.spec.datasets = Object.fromEntries(
-        Object.entries(kept.datasets).map(([name, columns]) => [name, records(columns)]),
-      );
+      this.rows = kept.spec.datasets[kept.numbers];
       this.drawn = null;
       this.wanted = true;
       this.menu();
@@ -130,8 +120,7 @@
         button.setAttribute("aria-label", `${label} of ${this.figure.querySelector("h3").textContent}`);
         return button;
       };
-      const names = Object.keys(this.numbers);
-      const rows = () => records(this.numbers);
+      const names = Object.keys(this.rows[0] ?? {});
       this.figure.querySelector("figcaption").append(
         make(
           "details", { className: "take" },
@@ -144,9 +133,9 @@
               canvas.toBlob((blob) => save(`${this.name}.png`, blob));
             }),
             take("CSV", () => {
-              save(`${this.name}.csv`, csv([names, ...rows().map((row) => names.map((n) => row[n]))]), "text/csv");
+              save(`${this.name}.csv`, csv([names, ...this.rows.map((row) => names.map((n) => row[n]))]), "text/csv");
             }),
-            take("JSON", () => save(`${this.name}.json`, JSON.stringify(rows(), null, 1), "application/json")),
+            take("JSON", () => save(`${this.name}.json`, JSON.stringify(this.rows, null, 1), "application/json")),
           ),
         ),
       );
