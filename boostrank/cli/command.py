@@ -46,20 +46,24 @@ class File(click.Path):  # type: ignore[type-arg]
         self.kind = kind
 
     def convert(self, path: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path, after the checks of its kind: readable, a data set, or an output.
+        """Return the path, after the checks of its kind: readable, a data set, or an output. A data
+        set may also be a folder with part files, or a pattern that matches files.
 
         Raises:
             InputError: there is no such file, or it cannot be read.
         """
-        if self.kind == "read":
-            return readable(path)
         if self.kind == "data":
             # Cluster workers check their own files. The value of an option that is not given is a
             # click sentinel.
             on_cluster = ctx is not None and isinstance(ctx.params.get("cluster"), str)
-            return path if path == "-" or on_cluster else _readable_data(path)
-        if self.kind == "rankers":
-            return _readable_data(path) if glob.has_magic(path) else readable(path)
+            if path == "-" or on_cluster or os.path.isdir(path):
+                return path
+        if self.kind in ("data", "rankers") and glob.has_magic(path) and not os.path.exists(path):
+            if not glob.glob(path, recursive=True):
+                raise InputError(f"{path}: no file matches")
+            return path
+        if self.kind in ("read", "data", "rankers"):
+            return readable(path)
         if self.kind in ("write", "page", "output") and path == "-":
             self.fail(
                 "'-' means standard output, which is not supported here; name a file, such as ./-",
@@ -79,17 +83,6 @@ def readable(path: str) -> str:
         reason = "cannot be read" if os.path.exists(path) else "no such file"
         raise InputError(f"{path}: {reason}")
     return path
-
-
-def _readable_data(path: str) -> str:
-    """Check a path like `readable`, but also allow folders with part files and patterns that match
-    files.
-    """
-    if glob.has_magic(path) and not os.path.exists(path):
-        if not glob.glob(path, recursive=True):
-            raise InputError(f"{path}: no file matches")
-        return path
-    return path if os.path.isdir(path) else readable(path)
 
 
 def _parameter_of(option: Option) -> click.Parameter:
@@ -138,14 +131,15 @@ def _type_of(option: Option) -> Any:
 
 
 class Command(click.Command):
-    """A command whose function takes option structs. If two options have the same flag, the first
-    struct's is used.
+    """A command, made from a function of its name that takes option structs. If two options have
+    the same flag, the first struct's is used.
 
     Args:
+        run: function that runs the command, and whose docstring is the help text.
         replaceable: names of options whose files the command may overwrite.
     """
 
-    def __init__(self, name: str, run: Callable[..., Any], replaceable: Sequence[str]) -> None:
+    def __init__(self, run: Callable[..., Any], replaceable: Sequence[str] = ()) -> None:
         self._run, self._replaceable = run, replaceable
         self._structs = [
             kind for parameter, kind in get_type_hints(run).items() if parameter != "return"
@@ -168,6 +162,7 @@ class Command(click.Command):
                 hidden=True,
             )
             params.append(help_all)
+        name = run.__name__.replace("_", "-")
         super().__init__(name, callback=self._call, params=params, help=run.__doc__)
 
     def _call(self, **values: Any) -> Any:
@@ -227,13 +222,6 @@ class Command(click.Command):
                     formatter.write_dl(records)
 
 
-def command(
-    name: str, *, replaceable: Sequence[str] = (), kind: type[Command] = Command
-) -> Callable[[Callable[..., Any]], Command]:
-    """Turn a function into a command, as described in `Command`."""
-    return lambda run: kind(name, run, replaceable)
-
-
 def _check_outputs(files: Mapping[str, list[str]]) -> None:
     """Check that output files can be written, are distinct, and are not also read. `files` maps
     each kind to paths.
@@ -265,7 +253,7 @@ def _check_outputs(files: Mapping[str, list[str]]) -> None:
 def _print_all_help(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value and not context.resilient_parsing:
         context.meta[_ALL] = True
-        click.echo(context.get_help(), color=context.color)
+        click.echo(context.get_help())
         context.exit()
 
 
@@ -345,10 +333,14 @@ def _check_values(key: str, value: Any, path: str) -> None:
     elif isinstance(value, list):
         for item in value:
             _check_values(key, item, path)
-    elif isinstance(value, int) and value.bit_length() > 64:
-        raise FileFormatError(f"{key}: the integer does not fit in 64 bits", file=path)
-    elif not isinstance(value, str | int | float) or "\0" in str(value):
-        raise FileFormatError(f"{key} = {value!r:.40}: no option takes this value", file=path)
+    else:
+        is_large = isinstance(value, int) and value.bit_length() > 64
+        if not isinstance(value, str | int | float) or is_large or "\0" in str(value):
+            raise FileFormatError(
+                f"{key}: no option takes this value; write text, true, false or a number of at most"
+                " 64 bits",
+                file=path,
+            )
 
 
 def _as_typed(key: str, option: click.Parameter, value: Any, path: str) -> Any:

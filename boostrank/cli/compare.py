@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from click import echo
 
-from boostrank.cli.command import command
+from boostrank.cli.command import Command
 from boostrank.cli.errors import GATE_SHUT, Running, say
 from boostrank.cli.reading import Reader, list_unfit_for_runs, metrics_of, name_of
 from boostrank.cli.show import print_json, print_table, print_wrapped, write_page
@@ -69,7 +69,7 @@ class Compare(PropensityOptions, StudyOptions, TwoRankers, group="Measures"):
     output: str | None = option("HTML page to write.", short="-o", file="page", group="Results")
 
 
-@command("compare")
+@Command
 def compare(options: Compare, reading: FileOptions) -> None:
     """Compare NEW with OLD query by query, to stop a release that ranks worse.
 

@@ -6,12 +6,13 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from click import echo
 
-from boostrank.cli.command import command
+from boostrank.cli.command import Command
 from boostrank.cli.errors import TERMINATED, say
 from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import ReadProgress, duration, print_json, print_table
@@ -80,7 +81,7 @@ class Split(Tool, SeedOptions):
     )
 
 
-@command("split", replaceable=("files",))  # OUT is a pattern
+@partial(Command, replaceable=("files",))  # OUT is a pattern
 def split(options: Split) -> None:
     """Split FILE... into parts of whole queries: out-train.txt, out-valid.txt, ... for -o out.txt.
 
@@ -108,7 +109,7 @@ class Sample(Tool, SeedOptions):
     )
 
 
-@command("sample")
+@Command
 def sample(options: Sample) -> None:
     """Keep a sample of the queries in FILE..., with all of their rows and in the same order.
 
@@ -124,7 +125,7 @@ class Shard(Tool):
     parts: int = option("Number of files.", ge=1)
 
 
-@command("shard", replaceable=("files",))
+@partial(Command, replaceable=("files",))
 def shard(options: Shard) -> None:
     """Split FILE... by whole queries into N files of similar size: out-000.txt, out-001.txt, ...
     for -o out.txt.
@@ -147,7 +148,7 @@ class Sort(Tool):
     )
 
 
-@command("sort", replaceable=("files",))
+@partial(Command, replaceable=("files",))
 def sort(options: Sort) -> None:
     """Bring the scattered rows of each query of FILE... together.
 
@@ -214,7 +215,7 @@ class Join(QueryIdOptions):
     )
 
 
-@command("join")
+@Command
 def join(options: Join) -> None:
     """Join JUDGEMENTS with logged FEATURES by query and document, to a table for `train`.
 
@@ -285,7 +286,7 @@ class Choose(ThreadOptions, SeedOptions):
     )
 
 
-@command("choose")
+@Command
 def choose(options: Choose, reading: FileOptions) -> None:
     """Choose documents of DATA for people to judge, with the chance of each.
 
@@ -376,7 +377,7 @@ class Make(SeedOptions):
     mean_length: float = option("Mean number of documents per query.", 40.0, ge=1, le=100_000)
 
 
-@command("make")
+@Command
 def make(options: Make) -> None:
     """Write train.txt, valid.txt and test.txt (libsvm with `qid:`) to DIR, with the true relevance.
 
@@ -440,7 +441,7 @@ class CountClicks(Options):
     )
 
 
-@command("count-clicks")
+@Command
 def count_clicks(options: CountClicks) -> None:
     """Count session logs, one row per impression, into a click log by document and position.
 
@@ -464,7 +465,7 @@ class PropensityCommand(JsonOptions):
     output: str | None = option("JSON file to write the propensities to.", short="-o", file="write")
 
 
-@command("propensities")
+@Command
 def propensities(options: PropensityCommand) -> None:
     """Estimate the examination probability of each position from documents shown at several
     positions.
@@ -510,7 +511,7 @@ class SimulateClicks(ThreadOptions, SeedOptions, group="Users"):
     )
 
 
-@command("simulate-clicks")
+@Command
 def simulate_clicks(options: SimulateClicks, reading: FileOptions) -> None:
     """Simulate clicks on graded DATA, to test learning from clicks with a known truth.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from click import echo
 
-from boostrank.cli.command import command
+from boostrank.cli.command import Command
 from boostrank.cli.errors import BAD_INPUT, GATE_SHUT, Running, say
 from boostrank.cli.reading import name_of
 from boostrank.cli.show import ReadProgress, duration, width
@@ -44,7 +44,7 @@ class Doctor(
     gain: str = option("Gain of a label, as for train.", "exponential", metavar="RULE")
 
 
-@command("doctor")
+@Command
 def doctor(options: Doctor, reading: FileOptions) -> None:
     """Find faults in the training data FILE..., and print their effects and remedies.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.cli.command import command, readable
+from boostrank.cli.command import Command, readable
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader, list_unfit_for_runs, metrics_of
 from boostrank.cli.show import print_json, print_table, print_wrapped
@@ -38,7 +38,7 @@ class Evaluate(MeasureOptions, group="Measures"):
     )
 
 
-@command("evaluate")
+@Command
 def evaluate(options: Evaluate, reading: FileOptions) -> None:
     """Measure rankers on DATA, with 95% intervals over the queries.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from click import echo
 
-from boostrank.cli.command import command
+from boostrank.cli.command import Command
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader, metrics_of
 from boostrank.cli.show import StepProgress, print_json, print_table
@@ -46,7 +46,7 @@ class ImportanceOptions(ModelOptions, MeasureOptions, group="Measures"):
     top: int = option("Number of features in the table; --json has all.", 30, ge=1, group="Results")
 
 
-@command("importance")
+@Command
 def importance(options: ImportanceOptions, reading: FileOptions) -> None:
     """Measure the loss of the metric when a feature is shuffled within each query of DATA.
 
@@ -134,7 +134,7 @@ class WhyOptions(ModelOptions, JsonOptions, ThreadOptions, group="Results"):
     top: int = option("Number of features in the table; --json has all.", 12, ge=1)
 
 
-@command("why")
+@Command
 def why(options: WhyOptions, reading: FileOptions) -> None:
     """Explain why document A of query Q ranks above or below document B.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click import echo
 
-from boostrank.cli.command import Command, command
+from boostrank.cli.command import Command
 from boostrank.cli.errors import GATE_SHUT, Running, say
 from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import print_json
@@ -67,7 +67,7 @@ class _WithTargets(Command):
             formatter.write_dl(target_lines())
 
 
-@command("export", kind=_WithTargets)
+@_WithTargets
 def export(options: Export, reading: FileOptions) -> None:
     """Write MODEL for a search engine or a library, and check that it returns the same scores
     there.
@@ -186,7 +186,7 @@ class Verify(ModelOptions, JsonOptions, ThreadOptions):
     tolerance: str = option("Required agreement.", "float32", choices="equal float32 ranking")
 
 
-@command("verify")
+@Command
 def verify(options: Verify, reading: FileOptions) -> None:
     """Compare the scores that a search engine logged for the documents in DATA with MODEL's scores.
 

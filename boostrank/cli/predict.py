@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from click import echo
 
-from boostrank.cli.command import command
+from boostrank.cli.command import Command
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json
 from boostrank.core.errors import InputError
@@ -39,7 +39,7 @@ class Predict(ModelOptions, ThreadOptions):
     )
 
 
-@command("predict")
+@Command
 def predict(options: Predict, reading: FileOptions) -> None:
     """Score the documents in DATA with MODEL, and write one score per line in input order, or a
     table.
@@ -106,7 +106,7 @@ class Calibrate(ModelOptions, JsonOptions, ThreadOptions):
     output: str | None = option("Model file to write.", short="-o", file="write", shown="MODEL")
 
 
-@command("calibrate", replaceable=("model",))
+@partial(Command, replaceable=("model",))
 def calibrate(options: Calibrate, reading: FileOptions) -> None:
     """Fit a map from scores to expected grades on DATA that MODEL has not seen, and store it in
     OUTPUT.meta.json.
@@ -143,7 +143,7 @@ class Refit(ModelOptions, ThreadOptions, group="Data and output"):
     keep: float = option("Share of its old value that each leaf keeps.", 0.0, ge=0, le=1)
 
 
-@command("refit")
+@Command
 def refit(options: Refit, reading: FileOptions) -> None:
     """Compute the leaves of MODEL again from DATA, while trees keep their splits.
 

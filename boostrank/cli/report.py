@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from boostrank.cli.command import command
+from boostrank.cli.command import Command
 from boostrank.cli.compare import JudgedData
 from boostrank.cli.errors import say
 from boostrank.cli.reading import name_of
@@ -60,7 +60,7 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
     )
 
 
-@command("report")
+@Command
 def report(options: ReportOptions, reading: FileOptions) -> None:
     """Write a page about MODEL on test DATA: metrics, the importance and effect of each feature,
     the course of training, and the worst queries.

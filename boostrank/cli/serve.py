@@ -6,7 +6,7 @@ import logging
 import socket
 from typing import Any
 
-from boostrank.cli.command import command
+from boostrank.cli.command import Command
 from boostrank.cli.errors import say
 from boostrank.core.errors import InputError
 from boostrank.core.text import parse_size
@@ -38,7 +38,7 @@ class Serve(ThreadOptions):
     )
 
 
-@command("serve")
+@Command
 def serve(options: Serve) -> None:
     """Score documents over HTTP with MODEL. Load MODEL again when its file changes.
 

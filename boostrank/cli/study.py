@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from click import echo
 
-from boostrank.cli.command import command
+from boostrank.cli.command import Command
 from boostrank.cli.compare import Compare, TwoRankers, compare_files
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader
@@ -39,7 +39,7 @@ class Average(Options):
     model: str = option("Model file to write.", short="-m", file="write")
 
 
-@command("average")
+@Command
 def average(options: Average) -> None:
     """Average MODELs of one engine with the same features into one model.
 
@@ -87,7 +87,7 @@ class ObjectiveStudy(TrainingsOptions, group="Data and output"):
     )
 
 
-@command("compare")
+@Command
 def compare(study: ObjectiveStudy, options: FitOptions, reading: FileOptions) -> None:
     """Compare --objective with each --against on your own data, with the same budget for each.
 
@@ -170,7 +170,7 @@ class Noise(TrainingsOptions, group="Data and output"):
     repeats: int = option("Number of trainings for each source of noise.", 10, ge=3, common=True)
 
 
-@command("noise")
+@Command
 def noise(command: Noise, options: FitOptions, reading: FileOptions) -> None:
     """Measure how much the metric varies by chance. Smaller differences between two trainings are
     meaningless.
@@ -262,7 +262,7 @@ class QueryCount(TwoRankers, group="Measures"):
     )
 
 
-@command("queries")
+@Command
 def queries(options: QueryCount, reading: FileOptions) -> None:
     """Compute how many queries people must judge to detect a difference between OLD and NEW.
 

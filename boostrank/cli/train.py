@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from click import echo
 
-from boostrank.cli.command import command
+from boostrank.cli.command import Command
 from boostrank.cli.errors import Running, say
 from boostrank.cli.reading import name_of, say_read
 from boostrank.cli.show import ReadProgress, RoundProgress, duration
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from boostrank.records import FoldsRecord
 
 
-@command("train", replaceable=("init_model",))
+@partial(Command, replaceable=("init_model",))
 def train(
     files: TrainFilesOptions, options: TrainOptions, reading: FileOptions, output: OutputOptions
 ) -> None:

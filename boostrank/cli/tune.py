@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.cli.command import command
+from boostrank.cli.command import Command
 from boostrank.cli.errors import INTERRUPTED, Running, say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, time_left
@@ -65,7 +65,7 @@ class Tune(WithinQueryOptions, TrainingsOptions, group="Search"):
     )
 
 
-@command("tune")
+@Command
 def tune(command: Tune, options: FitOptions, reading: FileOptions) -> None:
     """Search for the best parameters, and write them to a configuration file for `boostrank train
     --config`.
