@@ -31,8 +31,6 @@ from boostrank.core.text import parse_size, typed_value
 F = TypeVar("F", bound=Callable[..., Any])
 
 LARGEST_MAX_FEATURE = 2**31 - 2
-SAME: Any = object()
-"""The sentinel for using the default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +40,6 @@ class Option:
     help: str  # sentences for users
     name: str = ""
     kind: str = ""  # type without `None`: "int", "bool", "tuple[str, ...]"
-    is_text: bool = False  # whether the type is text, not an unchecked one that text also has
     default: Any = None
     group: str = ""  # heading in `--help`
     choices: tuple[str, ...] = ()
@@ -55,9 +52,7 @@ class Option:
     short: str = ""  # flag of one letter, such as "-m"
     metavar: str = ""  # placeholder for the value in `--help`
     shown: str = ""  # description of the default, if it is not a constant
-    unset: Any = (
-        SAME  # value if the command line does not give the option, where it differs from `default`
-    )
+    undecided: bool = False  # whether the command line has no default, but Python has one
     parse: tuple[str, Callable[[str], Any]] | None = (
         None  # placeholder, and converter of text, which raises ValueError
     )
@@ -110,7 +105,7 @@ class Option:
         # Check the type, and the bounds of numbers.
         if self.kind.startswith("tuple") and not isinstance(value, Iterable):
             raise ParameterError(f"{self.name}={value!r} must be a list")
-        if self.is_text and not isinstance(value, str | os.PathLike):
+        if self.kind == "str" and not isinstance(value, str | os.PathLike):
             raise ParameterError(f"{self.name}={value!r} must be text")
         if self.kind not in ("int", "float"):
             return
@@ -156,19 +151,15 @@ def argument(metavar: str, **declared: Any) -> Any:
     )
 
 
+_DECLARED: dict[type[Any], Mapping[str, Option]] = {}
+
+
 def declared(struct: type[Any]) -> Mapping[str, Option]:
     """Return a struct's options by name, with the options of its bases first and each class in
     declaration order.
     """
-    if struct not in _DECLARED:
-        _DECLARED[struct] = MappingProxyType(_collect_options(struct))
-    return _DECLARED[struct]
-
-
-_DECLARED: dict[type[Any], Mapping[str, Option]] = {}
-
-
-def _collect_options(struct: type[Any]) -> dict[str, Option]:
+    if struct in _DECLARED:
+        return _DECLARED[struct]
     last, *bases = struct.__mro__
     fields = {field.name: field for field in dataclasses.fields(struct)}
     options = {}
@@ -180,17 +171,16 @@ def _collect_options(struct: type[Any]) -> dict[str, Option]:
             option, kind = field.metadata["option"], str(field.type)
             default = {} if field.default is dataclasses.MISSING else field.default
             has_none = kind == "Any" or kind.endswith("None")
-            plain_kind = "str" if kind == "Any" else kind.removesuffix(" | None")
             options[name] = dataclasses.replace(
                 option,
                 name=name,
-                kind=option.kind or plain_kind,
-                is_text=kind.removesuffix(" | None") == "str",
+                kind=option.kind or kind.removesuffix(" | None"),
                 default=default,
                 group=option.group or vars(base)["GROUP"],
                 required=option.required or (default is None and not has_none),
             )
-    return options
+    _DECLARED[struct] = MappingProxyType(options)
+    return _DECLARED[struct]
 
 
 def contradictions(
@@ -256,7 +246,7 @@ class Options:
         cls.GROUP = group
         for name, kind in inspect.get_annotations(cls).items():
             field: Any = vars(cls).get(name)
-            has_default = getattr(field, "default", ()) is not None or kind.endswith("None")
+            has_default = getattr(field, "default", ()) is not None
             if not has_default and kind == "bool":
                 field.default = False
             elif not has_default and kind.startswith("tuple"):
@@ -264,22 +254,22 @@ class Options:
         dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
-        for name, option in declared(type(self)).items():
+        options = declared(type(self))
+        for name, option in options.items():
             value = getattr(self, name)
             option.check(value)
             if option.kind == "int" and value is not None:
                 object.__setattr__(self, name, int(value))
-        options = declared(type(self))
         for message in contradictions(options, self.changed, lambda option: option.name):
             raise ParameterError(message)
 
     @property
     def changed(self) -> dict[str, Any]:
         """The options that differ from their defaults."""
-        options = declared(type(self)).items()
-        values = {name: getattr(self, name) for name, _ in options}
         return {
-            name: values[name] for name, option in options if not option.is_default(values[name])
+            name: getattr(self, name)
+            for name, option in declared(type(self)).items()
+            if not option.is_default(getattr(self, name))
         }
 
 
@@ -653,7 +643,7 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
         " defaults.",
         "plain",
         choices="plain quick good",
-        unset=None,
+        undecided=True,
         shown="good",
         common=True,
     )
@@ -691,17 +681,6 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
     def on_folds(self) -> bool:
         """Whether trainings on folds are requested."""
         return bool(self.folds) or self.quality == GOOD
-
-    @property
-    def tree_limit(self) -> int | None:
-        """Maximum number of trees in the saved model."""
-        return self.max_trees
-
-    def within_limit(self, trees: int | None) -> TrainOptions:
-        """Return the options with this limit, unless they have one."""
-        if trees is None or self.max_trees is not None:
-            return self
-        return dataclasses.replace(self, max_trees=trees)
 
 
 KEYWORDS = {

@@ -17,7 +17,7 @@ import click
 from click.core import ParameterSource
 
 from boostrank.core.errors import FileFormatError, InputError, did_you_mean
-from boostrank.options import SAME, Option, contradictions, declared
+from boostrank.options import Option, contradictions, declared
 
 _TABLES = {"set": "settings", "param": "params"}
 _OF_TRAIN = ("quality",)
@@ -91,9 +91,7 @@ def _parameter_of(option: Option) -> click.Parameter:
     if option.positional:
         count = -1 if option.several else 1
         return click.Argument([option.name], metavar=option.metavar, nargs=count, **keywords)
-    default = option.default if option.unset is SAME else option.unset
-    if option.several:
-        default = None
+    default = None if option.several or option.undecided else option.default
     # An explicit default of None would be treated as a given value.
     if not option.required:
         keywords["default"] = default

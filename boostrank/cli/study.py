@@ -257,9 +257,7 @@ def _print_noise(noise: NoiseReport) -> None:
 class QueryCount(TwoRankers, group="Measures"):
     """Arguments and options of `boostrank study queries`."""
 
-    detect: float = option(
-        "Difference to detect, in the first metric.", metavar="X", gt=0, required=True, kind="float"
-    )
+    detect: float = option("Difference to detect, in the first metric.", metavar="X", gt=0)
 
 
 @Command

@@ -196,7 +196,7 @@ def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
         model = _train(plan, fold_ended)
     else:
         model = _train_columns(plan, columns, fold_ended)
-    limit = plan.options.tree_limit
+    limit = plan.options.max_trees
     return model if limit is None else with_price(model, limit)
 
 
