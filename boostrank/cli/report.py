@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from boostrank.cli.command import Command
-from boostrank.cli.compare import JudgedData
 from boostrank.cli.errors import say
 from boostrank.cli.reading import name_of
 from boostrank.cli.show import StepProgress, check_page, print_json, write_page
@@ -68,6 +67,7 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     MODEL is a file of boostrank, LightGBM, XGBoost or a search engine. DATA must not be its
     training data.
     """
+    from boostrank.cli.judging import JudgedData
     from boostrank.core.files import check_writable
     from boostrank.model.ranking_model import RankingModel
     from boostrank.model.scores import load_ranker

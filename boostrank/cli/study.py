@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from click import echo
 
 from boostrank.cli.command import Command
-from boostrank.cli.compare import Compare, TwoRankers, compare_files
+from boostrank.cli.compare import Compare, TwoRankers
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, print_table, print_wrapped, time_left
@@ -268,6 +268,7 @@ def queries(options: QueryCount, reading: FileOptions) -> None:
     if differences vary between queries as in DATA. With --machine, print the number for `compare
     --machine` too, where the machine judges the queries of DATA.
     """
+    from boostrank.cli.judging import compare_files
     from boostrank.reporting.machine import plan_of
 
     settings = {name: value for name, value in vars(options).items() if name != "detect"}
