@@ -851,6 +851,33 @@ class TrainingsOptions(ConfigOptions, JsonOptions, group="Data and output"):
     train: tuple[str, ...] = argument("TRAIN...", file="data")
 
 
+class Limits(ThreadOptions):
+    """Limits of `boostrank.serving.make_app`, in bytes and seconds. `threads` is the number of
+    requests that are scored at the same time; None for every core.
+    """
+
+    max_body: int = option(
+        "Largest body of a request.", 8_000_000, parse=("SIZE", parse_size), shown="8MB"
+    )
+    timeout: float = option(
+        "Longest time to receive a body, and to score it.",
+        10.0,
+        parse=("DURATION", parse_seconds),
+        shown="10s",
+    )
+    waiting: int = option(
+        "Number of requests that are scored or wait for a thread. Others are refused.",
+        256,
+        flag=None,
+    )
+    reload: float = option(
+        "Time between two checks for a new model file.",
+        5.0,
+        parse=("DURATION", parse_seconds),
+        shown="5s",
+    )
+
+
 class ReadOptions(Options, group="Reading"):
     """The options for reading data files."""
 

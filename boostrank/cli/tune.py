@@ -19,7 +19,6 @@ from boostrank.cli.errors import INTERRUPTED, Running, say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, time_left
 from boostrank.core.errors import InputError
-from boostrank.engines import of_engine
 from boostrank.options import (
     DEFAULT_ROUNDS,
     KEYWORDS,
@@ -185,16 +184,12 @@ def _as_json(result: TuningResult) -> dict[str, Any]:
 
 def _as_toml(result: TuningResult, options: FitOptions, others: Mapping[str, Any]) -> str:
     """Return the text of a file for `--config`, with the given options and `others`."""
-    from boostrank.core.params import find_param
-    from boostrank.objective.mixture import accepted_params
     from boostrank.tuning.space import TREES
 
     fit_options = declared(FitOptions)
     best = dict(result.best.params) if result.best else {}
-    objective = result.params["objective"]
-    built_in = isinstance(objective, str)
-    of_objective = accepted_params(objective) if built_in and not of_engine(objective) else ()
-    values = {"objective": best.pop("objective", options.objective or objective)}
+    objective = options.objective or result.params["objective"]
+    values = {"objective": best.pop("objective", objective)}
     values |= {
         name: value
         for name, value in options.changed.items()
@@ -204,10 +199,9 @@ def _as_toml(result: TuningResult, options: FitOptions, others: Mapping[str, Any
     for name, value in best.items():
         if name in fit_options:
             values[name] = value
-            continue
-        # The parameters of an objective are settings; all others belong to the engine.
-        is_setting = find_param(name, of_objective) or (not built_in and name not in TREES)
-        tables["set" if is_setting else "param"][name] = value
+        else:
+            table = "param" if name in TREES else "set"
+            tables[table][name] = value
     keys = {fit_options[name].spelled[2:]: value for name, value in values.items()}
     keys |= {name.replace("_", "-"): value for name, value in others.items()}
     keys["quality"] = PLAIN  # as in the trials
@@ -219,9 +213,9 @@ def _as_toml(result: TuningResult, options: FitOptions, others: Mapping[str, Any
         f"# boostrank tune: {result.metric} {value:.6f} on {result.queries:,} queries,"
         f" {result.start:.6f} with the parameters as given"
     ]
-    for table, content in {"": keys, **tables}.items():
-        if table and content:
-            lines += ["", f"[{table}]"]
+    for heading, content in {"": keys, **tables}.items():
+        if heading and content:
+            lines += ["", f"[{heading}]"]
         # TOML writes strings, numbers, booleans and lists like JSON.
         for name, value in content.items():
             text = json.dumps(value, ensure_ascii=False, default=_name_of)
