@@ -56,8 +56,8 @@ class Option:
     parse: tuple[str, Callable[[str], Any]] | None = (
         None  # placeholder, and converter of text, which raises ValueError
     )
-    # "read", "data", "folder", "objective" (name or Python file), "write" (a file) and "page" (an
-    # HTML page), which are checked before the command runs, "output", which the command checks,
+    # "read", "data", "rankers" (a file or a pattern), "objective" (name or Python file), "folder" and
+    # "write", which are checked before the command runs, "output", which the command checks,
     # "stream" (a file or standard output), "either" (a file that is read, or another word).
     file: str = ""
     positional: bool = False
@@ -109,19 +109,14 @@ class Option:
             raise ParameterError(f"{self.name}={value!r} must be text")
         if self.kind not in ("int", "float"):
             return
-        if isinstance(value, bool) or not isinstance(value, numbers.Real):
-            raise ParameterError(f"{self.name}={value!r} is not a number; allowed: {self.range}")
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if self.kind == "int" and math.isfinite(number) and not number.is_integer():
-            raise ParameterError(
-                f"{self.name}={value!r} is not a whole number; allowed: {self.range}"
-            )
-        is_low = self.ge is not None and number < self.ge
-        is_low = is_low or (self.gt is not None and number <= self.gt)
-        if not math.isfinite(number) or is_low or (self.le is not None and number > self.le):
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        is_finite = is_number and -math.inf < value < math.inf
+        if not is_number or (self.kind == "int" and is_finite and value % 1):
+            noun = "a whole number" if self.kind == "int" else "a number"
+            raise ParameterError(f"{self.name}={value!r} is not {noun}; allowed: {self.range}")
+        is_low = self.ge is not None and value < self.ge
+        is_low = is_low or (self.gt is not None and value <= self.gt)
+        if not is_finite or is_low or (self.le is not None and value > self.le):
             raise ParameterError(f"{self.name}={value!r} is out of range; allowed: {self.range}")
 
 

@@ -64,7 +64,7 @@ class File(click.Path):  # type: ignore[type-arg]
             return path
         if self.kind in ("read", "data", "rankers"):
             return readable(path)
-        if self.kind in ("write", "page", "output") and path == "-":
+        if self.kind in ("write", "output") and path == "-":
             self.fail(
                 "'-' means standard output, which is not supported here; name a file, such as ./-",
                 param,
@@ -224,7 +224,6 @@ def _check_outputs(files: Mapping[str, list[str]]) -> None:
     """Check that output files can be written, are distinct, and are not also read. `files` maps
     each kind to paths.
     """
-    from boostrank.cli.show import check_page
     from boostrank.core.files import check_not_read, check_writable, lock_path, record_path
 
     def paths_of(*kinds: str) -> list[str]:
@@ -232,7 +231,7 @@ def _check_outputs(files: Mapping[str, list[str]]) -> None:
 
     read = paths_of("read", "data", "rankers", "either")
     read += [path.rpartition(".py")[0] + ".py" for path in paths_of("objective") if ".py" in path]
-    written = paths_of("write", "page", "output", "stream")
+    written = paths_of("write", "output", "stream")
     for number, path in enumerate(written):
         check_not_read(path, read)
         side_files = [
@@ -243,9 +242,8 @@ def _check_outputs(files: Mapping[str, list[str]]) -> None:
         ]
         if os.path.realpath(path) in map(os.path.realpath, [*written[:number], *side_files]):
             raise InputError(f"{path}: the file would be written twice; name another file")
-    for kind, check in (("write", check_writable), ("page", check_page)):
-        for path in files[kind]:
-            check(path)
+    for path in files["write"]:
+        check_writable(path)
 
 
 def _print_all_help(context: click.Context, parameter: click.Parameter, value: bool) -> None:

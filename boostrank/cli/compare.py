@@ -9,7 +9,7 @@ from click import echo
 from boostrank.cli.command import Command
 from boostrank.cli.errors import GATE_SHUT, Running, say
 from boostrank.cli.reading import name_of
-from boostrank.cli.show import print_json, print_table, print_wrapped, write_page
+from boostrank.cli.show import check_page, print_json, print_table, print_wrapped, write_page
 from boostrank.options import (
     FileOptions,
     MeasureOptions,
@@ -58,7 +58,7 @@ class Compare(PropensityOptions, StudyOptions, TwoRankers, group="Measures"):
         metavar="CONDITION",
         group="Results",
     )
-    output: str | None = option("HTML page to write.", short="-o", file="page", group="Results")
+    output: str | None = option("HTML page to write.", short="-o", file="output", group="Results")
 
 
 @Command
@@ -81,6 +81,8 @@ def compare(options: Compare, reading: FileOptions) -> None:
     by people's grades, and conditions read the narrower one. A column `chance`, from `data choose`,
     is used. Write ./NAME for a file with the name of a column.
     """
+    if options.output is not None:
+        check_page(options.output)
     from boostrank.cli.judging import compare_files
 
     comparison, about_clicks = compare_files(options, reading)

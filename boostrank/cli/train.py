@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,15 +12,22 @@ from typing import TYPE_CHECKING, Any
 from click import echo
 
 from boostrank.cli.command import Command
-from boostrank.cli.errors import Running, say
+from boostrank.cli.errors import Running, erase_line, say
 from boostrank.cli.reading import name_of, say_read
-from boostrank.cli.show import ReadProgress, RoundProgress, duration
+from boostrank.cli.show import EVERY, Progress, ReadProgress, duration, print_json, time_left
+from boostrank.cli.signals import StopRequest, graceful_stop
 from boostrank.core.text import aligned
 from boostrank.options import FileOptions, OutputOptions, TrainFilesOptions, TrainOptions
 
 if TYPE_CHECKING:
+    from boostrank.fit.execute import FoldSummary
     from boostrank.model.ranking_model import RankingModel, TrainingSummary
     from boostrank.records import FoldsRecord
+
+# Without a terminal, a training prints about ten lines, and at least one per minute.
+_LINES = 10
+_AT_LEAST_EVERY = 60.0
+_AT_MOST_EVERY = 1.0
 
 
 @partial(Command, replaceable=("init_model",))
@@ -45,10 +53,22 @@ def train(
         screen.print_outcome(model, files, as_json=output.as_json)
 
 
-class _Screen(RoundProgress):
-    """Shows a training on the terminal, as a `boostrank.from_files.Observer`."""
+class _Screen(Progress):
+    """Shows a training on the terminal, as a `boostrank.from_files.Observer`: choices, data sets,
+    folds, and as a callback the round, the main metric on each data set and the remaining time.
+    """
 
-    _quality = ""
+    before_iteration = False
+    order = 25  # before early stopping, which raises an exception
+    say = staticmethod(say)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.request, self.callbacks = StopRequest(), [self]
+        self._quality, self._fold = "", 1
+        self._shown, self._shown_round = 0.0, 0
+        self._left: Callable[[int, int], str] | None = None
+        self._first = self.rounds = self.total = 0
 
     def has_chosen(self, options: TrainOptions) -> None:
         from boostrank.cli.setup import compile_aside
@@ -61,6 +81,61 @@ class _Screen(RoundProgress):
 
     def has_read(self, paths: Sequence[str], data: Any, seconds: float) -> None:
         say_read(paths, data, seconds)
+
+    @contextlib.contextmanager
+    def training(self, metric: str | None, names: Sequence[str], stops: bool) -> Iterator[None]:
+        """Show a training, or several on folds with these names, which signals may stop."""
+        self._metric, self._folds, self._stops = metric or "", len(names), stops
+        self._width = max(map(len, names), default=0)
+        self._every = EVERY if names else _AT_MOST_EVERY
+        self._started = time.monotonic()
+        with graceful_stop(self.request), self:
+            self.show("compiling and binning", due=False)
+            yield
+
+    def saving(self) -> None:
+        """Remove the line, as the model is being written."""
+        erase_line()
+        self.request.saving = True
+
+    def __call__(self, env: Any) -> None:
+        now = time.monotonic()
+        self.rounds, self.total = env.iteration + 1, env.end_iteration
+        if self._left is None:  # the end of the first round, which also compiles
+            self._left, self._first = time_left(), self.rounds
+        fold = f"fold {self._fold}/{self._folds}, " if self._folds else ""
+        results = [r for r in env.evaluation_result_list or [] if r[1] == self._metric]
+        parts = [f"{fold}round {self.rounds}/{self.total}"]
+        parts += [f"{r[0]} {r[1]} {r[2]:.4f}" for r in results]
+        text = "  ".join(parts)
+        if not self._stops:
+            text += self._left(self.rounds - self._first, self.total - self._first)
+        # Print the first and the last round, and some in between.
+        self._shown = self._shown or (now if fold else 0.0)
+        since, step = now - self._shown, max(1, self.total // _LINES)
+        is_mark = self.rounds // step > self._shown_round // step and since >= self._every
+        is_end = self.rounds in (1, self.total) and not fold
+        due = is_mark or is_end or since >= _AT_LEAST_EVERY
+        self.show(text, due)
+        if due:
+            self._shown, self._shown_round = now, self.rounds
+
+    def fold_ended(self, fold: FoldSummary) -> None:
+        """Print a row about a fold, and start the next training, whose rounds start at 1."""
+        metric = self._metric
+        value = f"{fold.metrics[metric]:.4f}" if metric in fold.metrics else ""
+        rows = [(str(fold.fold + 1), fold.name, str(fold.rounds), value, duration(fold.seconds))]
+        if not fold.fold:
+            rows.insert(0, ("fold", "trained", "rounds", metric, "time"))
+        width = max(8, len(metric))
+        for number, name, rounds, score, seconds in rows:
+            say(f"{number:<4}  {name:{self._width}}  {rounds:>6}  {score:>{width}}  {seconds}")
+        self._fold += 1
+        self._left = None
+
+    def binning(self, done: int, rows: int) -> None:
+        """Show how many rows are binned. Engines may bin the same rows several times."""
+        self.advance("binning", done, rows, "rows")
 
     def print_outcome(
         self, model: RankingModel, files: TrainFilesOptions, *, as_json: bool
@@ -83,7 +158,7 @@ class _Screen(RoundProgress):
                 " metrics: test on other queries"
             )
         if as_json:
-            echo(json.dumps(self._describe(model, files.model)))
+            print_json(self._describe(model, files.model))
             return
         # Print the size of the model and, for folds, the metric on held-out queries.
         if model._engine.grows_trees:
