@@ -56,7 +56,7 @@ class Option:
     parse: tuple[str, Callable[[str], Any]] | None = (
         None  # placeholder, and converter of text, which raises ValueError
     )
-    # "read", "data", "rankers" (a file or a pattern), "folder", "objective" (name or Python file) and
+    # "read", "data", "rankers" (a file or pattern), "folder", "objective" (name or Python file) and
     # "write", which are checked before the command runs, "output", which the command checks,
     # "stream" (a file or standard output), "either" (a file that is read, or another word).
     file: str = ""
