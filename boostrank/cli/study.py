@@ -28,7 +28,7 @@ from boostrank.options import (
 from boostrank.reporting.table import Column, table_of_rows
 
 if TYPE_CHECKING:
-    from boostrank.reporting.noise import NoiseReport, Progress
+    from boostrank.reporting.noise import Progress
     from boostrank.reporting.objectives import ObjectiveComparison
 
 
@@ -199,25 +199,21 @@ def noise(command: Noise, options: FitOptions, reading: FileOptions) -> None:
             conventions=options.conventions,
             progress=progress_line(),
         )
-    if command.as_json:
-        print_json(_noise_as_json(report))
-    else:
-        _print_noise(report)
-
-
-def _noise_as_json(noise: NoiseReport) -> dict[str, Any]:
-    metrics = {}
-    for name, result in noise.first.items():
-        sources = {
-            source: vars(noise.spread(source, name)) | {"values": values[name].tolist()}
-            for source, values in noise.values.items()
-        }
-        metrics[name] = {
+    metrics = {
+        name: {
             "value": result.mean,
-            "matters": noise.matters(name),
-            "sources": sources,
+            "matters": report.matters(name),
+            "sources": {
+                source: vars(report.spread(source, name)) | {"values": values[name].tolist()}
+                for source, values in report.values.items()
+            },
         }
-    return {"runs": noise.runs, "seconds": noise.seconds, "metrics": metrics}
+        for name, result in report.first.items()
+    }
+    if command.as_json:
+        print_json({"runs": report.runs, "seconds": report.seconds, "metrics": metrics})
+    else:
+        _print_noise(metrics)
 
 
 _SPREAD = (
@@ -228,23 +224,22 @@ _SPREAD = (
 )
 
 
-def _print_noise(noise: NoiseReport) -> None:
+def _print_noise(metrics: dict[str, Any]) -> None:
+    from boostrank.reporting.noise import SOURCES
+
     # Print a table for each metric, with a row for each source of chance.
-    for name, result in noise.first.items():
+    idle = list(SOURCES)
+    for name, result in metrics.items():
         rows = [
-            {"source": source, "runs": values[name].size, **vars(noise.spread(source, name))}
-            for source, values in noise.values.items()
+            {"source": source, "runs": len(spread["values"]), **spread}
+            for source, spread in result["sources"].items()
         ]
-        echo(f"{name}, {result.mean:.4f} without changes")
+        idle = [row["source"] for row in rows if row["source"] in idle and not row["sd"]]
+        echo(f"{name}, {result['value']:.4f} without changes")
         print_table(table_of_rows(name, rows, _SPREAD))
         echo()
-    # Explain the columns, and find sources that these settings never use.
-    idle = [
-        source
-        for source in noise.values
-        if not any(noise.spread(source, name).sd for name in noise.first)
-    ]
-    bounds = ", ".join(f"{noise.matters(name):.4f} in {name}" for name in noise.first)
+    # Explain the columns, and name sources that these settings never use.
+    bounds = ", ".join(f"{result['matters']:.4f} in {name}" for name, result in metrics.items())
     texts = [
         f"Two single trainings on these data may differ by up to {bounds} by chance.",
         "matters from: two trainings differ by more through this kind of chance alone once in"
