@@ -88,7 +88,15 @@ def _print_importance(importance: Importance, model: str, top: int) -> None:
 
     metric, ends = importance.metric, interval(importance.low, importance.high)
     echo(f"{model}: {metric} {importance.value:.4f}, {ends}, {importance.queries:,} queries")
-    echo(f"{_describe(importance)}\n")
+    # Say how the losses were measured.
+    sample = f"{importance.documents:,} documents"
+    if importance.documents < importance.all_documents:
+        sample = f"whole queries with {sample} of {importance.all_documents:,}"
+    shuffles = count_of(importance.repeats, "shuffle")
+    echo(
+        f"{sample}; {shuffles} per query; intervals over queries and shuffles; SHAP of"
+        f" {importance.shap_documents:,} documents\n"
+    )
     # Unused features are the last ones.
     table, unused = importance.table(), importance.features_with("unused")
     used_features = table.take(range(len(table) - len(unused)))
@@ -111,18 +119,6 @@ def _print_importance(importance: Importance, model: str, top: int) -> None:
         )
         if removed.high > importance.negligible:
             echo("together they may matter, so remove them step by step and train again")
-
-
-def _describe(importance: Importance) -> str:
-    """Describe how the losses were measured."""
-    sample = f"{importance.documents:,} documents"
-    if importance.documents < importance.all_documents:
-        sample = f"whole queries with {sample} of {importance.all_documents:,}"
-    shuffles = count_of(importance.repeats, "shuffle")
-    return (
-        f"{sample}; {shuffles} per query; intervals over queries and shuffles; SHAP of"
-        f" {importance.shap_documents:,} documents"
-    )
 
 
 class WhyOptions(ModelOptions, JsonOptions, ThreadOptions, group="Results"):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click import echo
@@ -81,6 +81,7 @@ def export(options: Export, reading: FileOptions) -> None:
     from boostrank.export.proof import moved_line
     from boostrank.export.target import shortest
     from boostrank.export.writing import export_model, how_to, read_feature_names
+    from boostrank.files.names import name_of as feature_name
     from boostrank.model.ranking_model import RankingModel
 
     target, rows = TARGETS.get(options.to), None
@@ -107,8 +108,10 @@ def export(options: Export, reading: FileOptions) -> None:
     if proof.moves is not None:
         moves, largest = moved_line(proof.moves), proof.moves.largest
         echo(f"{name_of(options.data)}: {moves}; the largest difference is {largest:.2g}")
-    if names is not None:
-        _say_order(model, names, options.names)
+    theirs = list(map(feature_name, names or ()))
+    if set(theirs) - {*model.feature_names}:
+        pairs = [" is ".join(pair) for pair in zip(model.feature_names, theirs, strict=False)]
+        say(f"names in {options.names} are taken in the model's order: {list_names(pairs, 5)}")
     if proof.fill:
         values = ", ".join(f"{name}={shortest(value)}" for name, value in proof.fill.items())
         echo(f"defaults: {target.default.format(value='VALUE')} of each feature: {values}")
@@ -154,16 +157,6 @@ def _remarks_on(proof: Proof, target: TargetSpec, model: RankingModel, path: str
             f"{kind}: {count:,} rows have different scores in the target, accepted by --allow"
             f" {kind}"
         )
-
-
-def _say_order(model: RankingModel, names: Sequence[Any], file: str | None) -> None:
-    """Print which feature each name in a file stands for, unless they are the model's."""
-    from boostrank.files.names import name_of as feature_name
-
-    theirs = list(map(feature_name, names))
-    if set(theirs) - {*model.feature_names}:
-        pairs = [" is ".join(pair) for pair in zip(model.feature_names, theirs, strict=False)]
-        say(f"names in {file} are taken in the model's order: {list_names(pairs, 5)}")
 
 
 _EQUAL = {

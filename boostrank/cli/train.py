@@ -21,7 +21,7 @@ from boostrank.options import FileOptions, OutputOptions, TrainFilesOptions, Tra
 
 if TYPE_CHECKING:
     from boostrank.fit.execute import FoldSummary
-    from boostrank.model.ranking_model import RankingModel, TrainingSummary
+    from boostrank.model.ranking_model import RankingModel
     from boostrank.records import FoldsRecord
 
 # Without a terminal, a training prints about ten lines, and at least one per minute.
@@ -151,7 +151,29 @@ class _Screen(Progress):
             for name, value in zip(files.valid_names, folds["valid"], strict=False):
                 say(f"{name}: {_held_out(folds, value)}")
         elif model.summary is not None:
-            self._report_training(model, model.summary)
+            summary = model.summary
+            if self.request.stopped:
+                say(f"stopped after round {self.rounds} of {self.total}")
+            size = f"{summary.rows:,} rows, {summary.queries:,} queries"
+            if summary.dead_queries is not None:
+                size += f", {summary.dead_queries:,} of them dead (no gradient)"
+            if summary.floored:
+                size += f"; {summary.floored:,} hessians raised to the minimum in the last round"
+            say(size)
+            grown = "trees" if model._engine.grows_trees else "steps"
+            say(
+                f"{duration(summary.seconds)}: kernels {duration(summary.kernel_seconds)},"
+                f" {grown} {duration(summary.tree_seconds)}, metrics {duration(summary.metric_seconds)}"
+            )
+            # Print a line per data set.
+            rows: list[list[str]] = []
+            for name, metrics in model.best_score.items():
+                if not rows:
+                    best = "best" if summary.best_round < self.rounds else "last"
+                    rows.append([f"{best} round {summary.best_round}", *metrics])
+                rows.append([name, *(f"{value:.4f}" for value in metrics.values())])
+            if rows:
+                say("\n".join(aligned(rows)))
         if renewed is not None:
             say(
                 f"leaves computed again from all {renewed['queries']:,} queries, after these"
@@ -194,30 +216,6 @@ class _Screen(Progress):
         if model._engine.grows_trees:
             record["trees"] = count_trees(model)
         return record if info.price is None else record | {"price": info.price}
-
-    def _report_training(self, model: RankingModel, summary: TrainingSummary) -> None:
-        if self.request.stopped:
-            say(f"stopped after round {self.rounds} of {self.total}")
-        size = f"{summary.rows:,} rows, {summary.queries:,} queries"
-        if summary.dead_queries is not None:
-            size += f", {summary.dead_queries:,} of them dead (no gradient)"
-        if summary.floored:
-            size += f"; {summary.floored:,} hessians raised to the minimum in the last round"
-        say(size)
-        grown = "trees" if model._engine.grows_trees else "steps"
-        say(
-            f"{duration(summary.seconds)}: kernels {duration(summary.kernel_seconds)},"
-            f" {grown} {duration(summary.tree_seconds)}, metrics {duration(summary.metric_seconds)}"
-        )
-        # Print a line per data set.
-        rows: list[list[str]] = []
-        for name, metrics in model.best_score.items():
-            if not rows:
-                best = "best" if summary.best_round < self.rounds else "last"
-                rows.append([f"{best} round {summary.best_round}", *metrics])
-            rows.append([name, *(f"{value:.4f}" for value in metrics.values())])
-        if rows:
-            say("\n".join(aligned(rows)))
 
 
 def _held_out(folds: FoldsRecord, value: Mapping[str, Any]) -> str:

@@ -127,7 +127,9 @@ def tune(command: Tune, options: FitOptions, reading: FileOptions) -> None:
         result = search(0, None)
     write_atomically(command.output, _as_toml(result, typed, within).encode(), streams=True)
     if command.as_json:
-        print_json(_as_json(result))
+        value = result.best.value if result.best else result.start
+        suggestion = {"params": result.params, "rounds": result.best_rounds, "value": value}
+        print_json(jsonable(asdict(result) | suggestion, other=_name_of))
     else:
         click.echo("\n".join(_summary(result, command.output)))
 
@@ -172,14 +174,6 @@ def _summary(result: TuningResult, config_path: str) -> list[str]:
     command = f"boostrank train TRAIN{valid} --config {shlex.quote(config_path)} -m MODEL"
     lines.append(f"{config_path}: {command}")
     return lines
-
-
-def _as_json(result: TuningResult) -> dict[str, Any]:
-    """Return all of the result, and the parameters, rounds and value that it suggests."""
-    value = result.best.value if result.best else result.start
-    suggestion = {"params": result.params, "rounds": result.best_rounds, "value": value}
-    record: dict[str, Any] = jsonable(asdict(result) | suggestion, other=_name_of)
-    return record
 
 
 def _as_toml(result: TuningResult, options: FitOptions, others: Mapping[str, Any]) -> str:
