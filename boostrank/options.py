@@ -49,7 +49,6 @@ class Option:
     flag: str | None = (
         ""  # name on the command line; empty: made from the field's name; None: for Python only
     )
-    short: str = ""  # flag of one letter, such as "-m"
     metavar: str = ""  # placeholder for the value in `--help`
     shown: str = ""  # description of the default, if it is not a constant
     undecided: bool = False  # whether the command line has no default, but Python has one
@@ -231,14 +230,15 @@ class Options:
     """Base class for option structs. A subclass is a frozen dataclass that checks values and
     conflicts.
 
-    `group` is the heading in `--help` for the options that the class declares.
+    `group` is the heading in `--help` for the options that the class declares, by default that of
+    its first base.
     """
 
-    GROUP: ClassVar[str]
+    GROUP: ClassVar[str] = "Options"
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
-    def __init_subclass__(cls, *, group: str = "Options") -> None:
-        cls.GROUP = group
+    def __init_subclass__(cls, *, group: str = "") -> None:
+        cls.GROUP = group or cls.GROUP
         for name, kind in inspect.get_annotations(cls).items():
             field: Any = vars(cls).get(name)
             has_default = getattr(field, "default", ()) is not None
@@ -706,7 +706,7 @@ class ClickOptions(Options, group="Clicks"):
     )
 
 
-class PropensityOptions(ClickOptions, group="Clicks"):
+class PropensityOptions(ClickOptions):
     """Options that read clicks, and the propensities that correct them."""
 
     propensities: str | None = option(
@@ -733,7 +733,7 @@ class TrainFilesOptions(PropensityOptions, MemoryOptions, TargetOptions, group="
     """
 
     train: tuple[str, ...] = argument("TRAIN...", file="data")
-    model: str = option("Model file to write.", short="-m", file="output")
+    model: str = option("Model file to write.", file="output")
     valid: tuple[str, ...] = option(
         "Validation file, or several as one set ('valid/*.gz'). With folds, each of its queries is"
         " held out from one model and used to train the others.",
@@ -812,7 +812,7 @@ class TrainFilesOptions(PropensityOptions, MemoryOptions, TargetOptions, group="
         return names if distinct else [f"valid_{i}" for i in range(len(names))]
 
 
-class OutputOptions(ConfigOptions, JsonOptions, group="Data and output"):
+class OutputOptions(ConfigOptions, JsonOptions):
     """The options for what a command prints."""
 
 
@@ -820,7 +820,7 @@ class MeasureOptions(ConventionOptions, ThreadOptions, JsonOptions, group="Measu
     """The options for commands that measure rankers."""
 
 
-class StudyOptions(MeasureOptions, group="Measures"):
+class StudyOptions(MeasureOptions):
     """The options for `compare` and `report`."""
 
     segments: str | None = option(
@@ -840,7 +840,7 @@ class ModelOptions(Options):
     data: tuple[str, ...] = argument("DATA...", file="data")
 
 
-class TrainingsOptions(ConfigOptions, JsonOptions, group="Data and output"):
+class TrainingsOptions(ConfigOptions, JsonOptions):
     """The options for commands that train several times."""
 
     train: tuple[str, ...] = argument("TRAIN...", file="data")
@@ -1014,7 +1014,7 @@ class ReadOptions(Options, group="Reading"):
             put("gain", expression.text)
 
 
-class FileOptions(ReadOptions, group="Reading"):
+class FileOptions(ReadOptions):
     """The options for reading files of any format."""
 
     data_format: str = option(

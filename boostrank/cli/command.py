@@ -25,6 +25,8 @@ _OF_TRAIN = ("quality",)
 _SHORT = 20
 """The number of options above which a command lists all of them with --help-all only."""
 _ALL = "boostrank.help-all"
+_LETTERS = {"output": "-o", "model": "-m"}
+"""The short flags by option."""
 
 
 class FloatRange(click.FloatRange):
@@ -100,7 +102,7 @@ def _parameter_of(option: Option) -> click.Parameter:
         metavar = "FILE"
     callback = read_config if option.name == "config" else None
     return click.Option(
-        list(filter(None, (option.short, option.spelled, option.name))),
+        [*filter(None, [_LETTERS.get(option.name)]), option.spelled, option.name],
         help=option.help + " May be repeated." * option.several,
         show_default=option.shown or (default is not None and default is not False),
         is_flag=option.kind == "bool",

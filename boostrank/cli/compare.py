@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from boostrank.reporting.comparison import Comparison, Regression
 
 
-class TwoRankers(MeasureOptions, group="Measures"):
+class TwoRankers(MeasureOptions):
     """Arguments and options of commands that compare two rankers."""
 
     old: str = argument("OLD", file="rankers")
@@ -58,7 +58,7 @@ class Compare(PropensityOptions, StudyOptions, TwoRankers, group="Measures"):
         metavar="CONDITION",
         group="Results",
     )
-    output: str | None = option("HTML page to write.", short="-o", file="output", group="Results")
+    output: str | None = option("HTML page to write.", file="output", group="Results")
 
 
 @Command

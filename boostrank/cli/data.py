@@ -44,7 +44,6 @@ class Tool(QueryIdOptions):
     output: str = option(
         "File to write, compressed if it ends in .gz, .bz2, .xz or .zst, or - for standard output."
         " With several files, {} in the name stands for the part: out/web-{}.txt.gz.",
-        short="-o",
         metavar="OUT",
         file="stream",
     )
@@ -162,9 +161,7 @@ class Join(QueryIdOptions):
 
     judgements: str = argument("JUDGEMENTS", file="read")
     features: tuple[str, ...] = argument("FEATURES...", file="data")
-    output: str = option(
-        "Table to write: .csv or .parquet.", short="-o", metavar="OUT", file="output"
-    )
+    output: str = option("Table to write: .csv or .parquet.", metavar="OUT", file="output")
     unjudged: str = option(
         "Drop documents without a judgement, give them grade 0 in judged queries, or stop.",
         "drop",
@@ -272,7 +269,6 @@ class Choose(ThreadOptions, SeedOptions):
     rankers: tuple[str, ...] = argument("MODEL|SCORES...", file="read")
     output: str = option(
         "List to write: .csv or .json with the chance, or .quepid.csv, query,docid,rating.",
-        short="-o",
         file="write",
     )
     queries: int | None = option(
@@ -316,7 +312,7 @@ def choose(options: Choose, reading: FileOptions) -> None:
     paths = list(map(str, expand(options.data)))
     header = header_of(paths[0])
     models = {path: load_ranker(path) for path in options.rankers}
-    reader = Reader(reading, options.threads, names=True, labelled=False)
+    reader = Reader(reading, options, names=True, labelled=False)
     datasets = reader.read_for(models, [options.data])
     scores = [scores_of(path, models[path], datasets[path], options.threads) for path in models]
     data = datasets[options.rankers[0]]
@@ -413,7 +409,7 @@ class CountClicks(Options):
 
     sessions: tuple[str, ...] = argument("SESSIONS...", file="data")
     output: str = option(
-        "Click log to write; --clicks finds DATA.clicks next to DATA.", short="-o", file="write"
+        "Click log to write; --clicks finds DATA.clicks next to DATA.", file="write"
     )
     position: str = option(
         "Column with the document's position in the list, from 1.", "position", metavar="COLUMN"
@@ -458,11 +454,11 @@ def count_clicks(options: CountClicks) -> None:
     echo(output)
 
 
-class PropensityCommand(JsonOptions):
+class PropensityCommand(JsonOptions, group="Options"):
     """Arguments and options of `boostrank data propensities`."""
 
     clicks: str = argument("CLICKS", file="read")
-    output: str | None = option("JSON file to write the propensities to.", short="-o", file="write")
+    output: str | None = option("JSON file to write the propensities to.", file="write")
 
 
 @Command
@@ -501,7 +497,7 @@ class SimulateClicks(ThreadOptions, SeedOptions, group="Users"):
 
     ranker: str = argument("MODEL|SCORES", file="read")
     data: tuple[str, ...] = argument("DATA...", file="data")
-    output: str = option("Click log to write.", short="-o", file="write", group="Options")
+    output: str = option("Click log to write.", file="write", group="Options")
     impressions: int = option("Number of lists shown per query.", 10, ge=1)
     users: str = option(
         "User model. position: examine position p with probability 1/p. cascade: scan from the top"
@@ -526,7 +522,7 @@ def simulate_clicks(options: SimulateClicks, reading: FileOptions) -> None:
     from boostrank.clicks.simulate import Users, simulate_clicks
     from boostrank.model.scores import load_ranker, scores_of
 
-    model, reader = load_ranker(options.ranker), Reader(reading, options.threads, names=True)
+    model, reader = load_ranker(options.ranker), Reader(reading, options, names=True)
     documents = reader.read_for({options.ranker: model}, options.data)[options.ranker]
     scores = scores_of(options.ranker, model, documents, options.threads)
     users = Users(cast(Any, options.users))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Results = dict[str, MetricResult]
 
 
-class Evaluate(MeasureOptions, group="Measures"):
+class Evaluate(MeasureOptions):
     """Arguments and options of `boostrank evaluate`."""
 
     files: tuple[str, ...] = argument("MODEL|SCORES... DATA...", file="data")
@@ -133,7 +133,7 @@ def _of_rankers(
     has_names = rules.ties == "docno" or any(
         "id" in columns_of(path, alone=False) for path in models if models[path] is None
     )
-    reader = Reader(reading, options.threads, gain=options.gain, asks=True, names=has_names)
+    reader = Reader(reading, options, names=has_names)
     datasets, threads = reader.read_for(models, files[ranker_count:]), options.threads
     # Labels, queries and names are the same for each ranker.
     rows = datasets[rankers[0]]

@@ -57,9 +57,7 @@ def importance(options: ImportanceOptions, reading: FileOptions) -> None:
     from boostrank.metrics import Conventions
     from boostrank.reporting.sections.importance import importance
 
-    model, dataset = Reader(reading, options.threads, gain=options.gain, asks=True).read_for_model(
-        options.model, options.data
-    )
+    model, dataset = Reader(reading, options).read_for_model(options.model, options.data)
     # By default, SHAP has its own limit on documents.
     shap_documents = options.documents
     if options.documents == 0:
@@ -146,7 +144,7 @@ def why(options: WhyOptions, reading: FileOptions) -> None:
     """
     from boostrank.reporting.explanation import why
 
-    model, dataset = Reader(reading, options.threads, names=True).read_for_model(
+    model, dataset = Reader(reading, options, names=True).read_for_model(
         options.model, options.data
     )
     explanation = why(model, dataset, options.query, options.a, options.b, threads=options.threads)

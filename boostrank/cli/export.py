@@ -40,7 +40,7 @@ class Export(Options, group="Export"):
     model: str = argument("MODEL", file="read")
     data: tuple[str, ...] = argument("[DATA...]", file="data")
     to: str = option("Program that will read the file, from the list below.", metavar="TARGET")
-    output: str = option("File to write.", short="-o", file="write")
+    output: str = option("File to write.", file="write")
     name: str | None = option(
         "Name of the model in that program.", metavar="NAME", shown="the file's"
     )
@@ -89,7 +89,7 @@ def export(options: Export, reading: FileOptions) -> None:
     model = RankingModel.load(options.model)
     target = target.serving(model.backend)
     if options.data:
-        reader = Reader(reading, None, labelled=False)
+        reader = Reader(reading, options, labelled=False)
         rows = reader.read_for({options.model: model}, options.data)[options.model]
     proof = export_model(
         model,
@@ -203,7 +203,7 @@ def verify(options: Verify, reading: FileOptions) -> None:
             f" {options.data[0]}.{hint}"
         )
     ignored = frozenset([options.against] if column else [])
-    reader = Reader(reading, options.threads, labelled=False, names=True, ignored=ignored)
+    reader = Reader(reading, options, labelled=False, names=True, ignored=ignored)
     model, rows = reader.read_for_model(options.model, options.data)
     if column:
         scores, precision = read_logged(options.data[0], rows, options.against, options.data[1:])

@@ -197,14 +197,7 @@ class JudgedData:
             reading = _without_grades(options, reading, machine)
         self.metrics = Metric.all_of(metrics_of(options.metrics or default))
         self.options = _arguments_of(options)
-        self._reader = Reader(
-            reading,
-            options.threads,
-            gain=options.gain,
-            asks=machine is None,
-            labelled=machine is None,
-            names=True,
-        )
+        self._reader = Reader(reading, options, labelled=machine is None, names=True)
         self._command = options
         self.clicks: Clicks | None = None
 

@@ -25,7 +25,7 @@ _INDENT = " " * 18
 _AUTO_SUMMARY = "the default: LambdaRank's pairs and XE-NDCG in equal parts"
 
 
-class Objectives(JsonOptions):
+class Objectives(JsonOptions, group="Options"):
     """Arguments and options of `boostrank objectives`."""
 
     name: str | None = argument("[NAME]")

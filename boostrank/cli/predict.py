@@ -27,7 +27,7 @@ class Predict(ModelOptions, ThreadOptions):
     """Options of `boostrank predict`."""
 
     output: str = option(
-        "File to write the scores to.", "-", short="-o", file="stream", shown="-, standard output"
+        "File to write the scores to.", "-", file="stream", shown="-, standard output"
     )
     run: str | None = option(
         "Write a TREC run file with this tag: lines `query Q0 document rank score TAG`.",
@@ -79,7 +79,7 @@ def predict(options: Predict, reading: FileOptions) -> None:
                 f"{options.model} is not calibrated; run boostrank calibrate"
                 f" {shlex.quote(options.model)} DATA on unseen queries"
             )
-        reader = Reader(reading, options.threads, labelled=False, names=has_ids)
+        reader = Reader(reading, options, labelled=False, names=has_ids)
         pieces = reader.scores(options.data, model, options.model, options.num_iteration)
         if options.calibrated:
             calibrated = partial(calibrated_scores, calibration)
@@ -103,7 +103,7 @@ def predict(options: Predict, reading: FileOptions) -> None:
 class Calibrate(ModelOptions, JsonOptions, ThreadOptions):
     """Options of `boostrank calibrate`."""
 
-    output: str | None = option("Model file to write.", short="-o", file="write", shown="MODEL")
+    output: str | None = option("Model file to write.", file="write", shown="MODEL")
 
 
 @partial(Command, replaceable=("model",))
@@ -136,7 +136,6 @@ class Refit(ModelOptions, ThreadOptions, group="Data and output"):
 
     output: str | None = option(
         "Model file to write.",
-        short="-o",
         file="output",
         shown="MODEL",
     )
@@ -171,7 +170,7 @@ def _change_model(
     output = options.output or options.model
     check_writable(output)
     with reserved(output):
-        model, data = Reader(reading, options.threads).read_for_model(options.model, options.data)
+        model, data = Reader(reading, options).read_for_model(options.model, options.data)
         model = change(model, data, threads=options.threads)
         model.save(output)
     return output, model, data

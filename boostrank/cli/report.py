@@ -44,7 +44,6 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
     )
     output: str | None = option(
         "HTML page to write, or a folder (page/) for the page and the numbers of its charts (CSV).",
-        short="-o",
         file="output",
         shown="MODEL-report.html, without --json and --card",
         group="Results",

@@ -36,7 +36,7 @@ class Average(Options):
     """Arguments and options of `boostrank study average`."""
 
     models: tuple[str, ...] = argument("MODEL...", file="read")
-    model: str = option("Model file to write.", short="-m", file="write")
+    model: str = option("Model file to write.", file="write")
 
 
 @Command
@@ -67,7 +67,7 @@ def progress_line() -> Progress:
     return progress
 
 
-class ObjectiveStudy(TrainingsOptions, group="Data and output"):
+class ObjectiveStudy(TrainingsOptions):
     """The options for `study compare`."""
 
     valid: str = option("Validation file, on which rates and rounds are chosen.", file="data")
@@ -105,12 +105,11 @@ def compare(study: ObjectiveStudy, options: FitOptions, reading: FileOptions) ->
     texts = [options.objective or default_objective(options.backend), *study.against]
     if len(set(texts)) < len(texts):
         raise InputError(f"the objectives must differ: {', '.join(texts)}")
-    gain, options = options.gain, load_options(replace(options, objective=None))
+    reader, options = Reader(reading, options), load_options(replace(options, objective=None))
     objectives: dict[str, Any] = {text: resolve_objective(text) for text in texts}
     first = objectives[texts[0]] = {"objective": objectives[texts[0]], **options.settings}
     params = {name: value for name, value in options.flat().items() if name not in first}
     # Read the data, and train.
-    reader = Reader(reading, options.threads, gain=gain)
     train_set = reader.read(study.train)
     valid_set = reader.read([study.valid], like=train_set)
     test_set = reader.read([study.test], like=train_set)
@@ -163,7 +162,7 @@ def _print_objectives(comparison: ObjectiveComparison) -> None:
     print_wrapped([f"Intervals and p are {luck}.", *edges])
 
 
-class Noise(TrainingsOptions, group="Data and output"):
+class Noise(TrainingsOptions):
     """Options of `boostrank study noise`."""
 
     valid: str = option("Validation file.", file="data")
@@ -181,10 +180,9 @@ def noise(command: Noise, options: FitOptions, reading: FileOptions) -> None:
     from boostrank.from_files import load_options
     from boostrank.reporting.noise import SOURCES, measure_noise
 
-    gain, options = options.gain, load_options(options)
+    reader, options = Reader(reading, options), load_options(options)
     params = options.flat()
     rounds = options.rounds or DEFAULT_ROUNDS
-    reader = Reader(reading, options.threads, gain=gain)
     train_set = reader.read(command.train)
     valid_set = reader.read([command.valid], like=train_set)
     say(f"training up to {command.repeats * len(SOURCES)} models for {rounds} rounds")
@@ -249,7 +247,7 @@ def _print_noise(metrics: dict[str, Any]) -> None:
     print_wrapped([*texts, *(f"{source}: {never}" for source in idle)], "  ")
 
 
-class QueryCount(TwoRankers, group="Measures"):
+class QueryCount(TwoRankers):
     """Arguments and options of `boostrank study queries`."""
 
     detect: float = option("Difference to detect, in the first metric.", metavar="X", gt=0)

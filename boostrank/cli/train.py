@@ -162,8 +162,8 @@ class _Screen(Progress):
             say(size)
             grown = "trees" if model._engine.grows_trees else "steps"
             say(
-                f"{duration(summary.seconds)}: kernels {duration(summary.kernel_seconds)},"
-                f" {grown} {duration(summary.tree_seconds)}, metrics {duration(summary.metric_seconds)}"
+                f"{duration(summary.seconds)}: kernels {duration(summary.kernel_seconds)}, {grown}"
+                f" {duration(summary.tree_seconds)}, metrics {duration(summary.metric_seconds)}"
             )
             # Print a line per data set.
             rows: list[list[str]] = []

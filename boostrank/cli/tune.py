@@ -45,7 +45,6 @@ class Tune(WithinQueryOptions, TrainingsOptions, group="Search"):
     output: str = option(
         "Configuration file to write, for `boostrank train --config`.",
         "tuned.toml",
-        short="-o",
         file="write",
         common=True,
     )
@@ -95,7 +94,7 @@ def tune(command: Tune, options: FitOptions, reading: FileOptions) -> None:
     typed, options = options, load_options(options)
     params = options.flat()
     rounds = options.rounds or DEFAULT_ROUNDS
-    reader = Reader(reading, options.threads, gain=typed.gain)
+    reader = Reader(reading, typed)
     train_set, valid_set = reader.read(command.train), None
     if command.valid:
         valid_set = reader.read([command.valid], like=train_set)
