@@ -291,64 +291,63 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
     text = read_text(path)
     try:
         content = tomllib.loads(text)
-    except ValueError as error:  # also raised for a number with thousands of digits
-        raise FileFormatError(f"not TOML: {str(error).partition(';')[0]}", file=path) from None
-    except RecursionError:
-        raise FileFormatError("its lists or tables are nested too deeply", file=path) from None
+    except (ValueError, RecursionError) as error:  # also for a number with thousands of digits
+        reason = str(error).partition(";")[0]
+        raise FileFormatError(f"not TOML, or nested too deeply: {reason}", file=path) from None
     params = {_key(p): p for p in context.command.params if p is not parameter}
     defaults: dict[str, Any] = {}
     keys: dict[str | None, str] = {}
-    for key, value in content.items():
-        if key in _OF_TRAIN and key not in params:
-            continue
-        param = params.get(key.replace("_", "-"))
-        if param is None:
-            raise FileFormatError(f"unknown key {key!r}.{did_you_mean(key, params)}", file=path)
-        if (key in _TABLES) != isinstance(value, dict):
-            kind = f"a table, [{key}]" if key in _TABLES else "a value, not a table"
-            raise FileFormatError(f"{key!r} must be {kind}", file=path)
-        _check_values(key, value, path)
-        if param.name in keys:
-            raise FileFormatError(
-                f"{keys[param.name]!r} and {key!r} are the same option", file=path
-            )
-        keys[param.name] = key
-        if key in _TABLES:
-            context.meta[_TABLES[key]] = value
-        else:
-            defaults[str(param.name)] = _as_typed(key, param, value, path)
+    try:
+        for key, value in content.items():
+            if key in _OF_TRAIN and key not in params:
+                continue
+            param = params.get(key.replace("_", "-"))
+            if param is None:
+                raise ValueError(f"unknown key {key!r}.{did_you_mean(key, params)}")
+            if (key in _TABLES) != isinstance(value, dict):
+                kind = f"a table, [{key}]" if key in _TABLES else "a value, not a table"
+                raise ValueError(f"{key!r} must be {kind}")
+            _check_values(key, value)
+            if param.name in keys:
+                raise ValueError(f"{keys[param.name]!r} and {key!r} are the same option")
+            keys[param.name] = key
+            if key in _TABLES:
+                context.meta[_TABLES[key]] = value
+            else:
+                defaults[str(param.name)] = _as_typed(key, param, value)
+    except ValueError as error:
+        raise FileFormatError(str(error), file=path) from None
     context.default_map = defaults
     return path
 
 
-def _check_values(key: str, value: Any, path: str) -> None:
+def _check_values(key: str, value: Any) -> None:
     """Refuse what no option takes: times, NUL, and integers beyond 64 bits, which Python may refuse
     to print.
     """
     if isinstance(value, dict):
         for name, item in value.items():
-            _check_values(name, item, path)
+            _check_values(name, item)
     elif isinstance(value, list):
         for item in value:
-            _check_values(key, item, path)
+            _check_values(key, item)
     else:
         is_large = isinstance(value, int) and value.bit_length() > 64
         if not isinstance(value, str | int | float) or is_large or "\0" in str(value):
-            raise FileFormatError(
+            raise ValueError(
                 f"{key}: no option takes this value; write text, true, false or a number of at most"
-                " 64 bits",
-                file=path,
+                " 64 bits"
             )
 
 
-def _as_typed(key: str, option: click.Parameter, value: Any, path: str) -> Any:
+def _as_typed(key: str, option: click.Parameter, value: Any) -> Any:
     """Return a value as it would be typed on the command line, so that the option checks it."""
     is_flag = isinstance(option, click.Option) and option.is_flag
     values = value if isinstance(value, list) else [value]
     if is_flag and isinstance(value, bool):
         return value
     if is_flag or any(isinstance(item, bool | list | dict) for item in values):
-        raise FileFormatError(f"{key} = {value!r:.40}: no value for --{_key(option)}", file=path)
+        raise ValueError(f"{key} = {value!r:.40}: no value for --{_key(option)}")
     texts = list(map(str, values))
     return texts if option.nargs == -1 or option.multiple else ",".join(texts)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from boostrank.cli.errors import say
 from boostrank.cli.show import ReadProgress, duration
-from boostrank.core.errors import DataWarning, InputError
+from boostrank.core.errors import InputError, warn_user
 from boostrank.core.text import count_of
 from boostrank.data.feature_space import FeatureSpace
 from boostrank.options import FileOptions, Options, declared
@@ -127,12 +126,10 @@ class Reader:
             bases = {base_in(LibsvmSource.head_of(file)) for file in files}
             base = int(zero_based == "false" or (zero_based == "auto" and 0 not in bases))
             if zero_based == "auto" and not bases - {None}:
-                warnings.warn(
+                warn_user(
                     f"{path} does not record the number of its first feature in libsvm text, so 1"
                     " is assumed. Set --zero-based true for 0, or --zero-based false for 1 without"
-                    " this warning",
-                    DataWarning,
-                    stacklevel=2,
+                    " this warning"
                 )
         return FeatureSpace(
             base,

@@ -101,12 +101,19 @@ class Progress:
     def __exit__(self, *error: object) -> None:
         erase_line()
 
-    def show(self, text: str, due: bool) -> None:
-        """Show a text on a terminal, or print it elsewhere if it is due."""
+    def show(self, text: str, every: float) -> bool:
+        """Show a text on a terminal, or print it elsewhere. Return whether it is due, which is
+        `every` so many seconds.
+        """
+        now = time.monotonic()
+        due = now - self._told >= every
+        if due:
+            self._told = now
         if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             show_line(text[: shutil.get_terminal_size().columns - 1])
         elif due:
             say(text)
+        return due
 
     def advance(self, step: str, done: int, total: int | None, unit: str) -> None:
         """Show how much of a step is done, once it takes a while."""
@@ -124,9 +131,7 @@ class Progress:
         text = f"{step}: {' of '.join(counts)} {unit}, {speed / scale:,.0f} {unit}/s"
         if total and speed:
             text += f", {duration((total - done) / speed)} left"
-        due = now - self._told >= EVERY
-        self.show(text, due)
-        self._told = now if due else self._told
+        self.show(text, EVERY)
 
 
 class ReadProgress(Progress):

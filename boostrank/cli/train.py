@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -66,9 +67,8 @@ class _Screen(Progress):
         super().__init__()
         self.request, self.callbacks = StopRequest(), [self]
         self._quality, self._fold = "", 1
-        self._shown, self._shown_round = 0.0, 0
         self._left: Callable[[int, int], str] | None = None
-        self._first = self.rounds = self.total = 0
+        self._first = self._shown_round = self.rounds = self.total = 0
 
     def has_chosen(self, options: TrainOptions) -> None:
         from boostrank.cli.setup import compile_aside
@@ -90,7 +90,7 @@ class _Screen(Progress):
         self._every = EVERY if names else _AT_MOST_EVERY
         self._started = time.monotonic()
         with graceful_stop(self.request), self:
-            self.show("compiling and binning", due=False)
+            self.show("compiling and binning", math.inf)
             yield
 
     def saving(self) -> None:
@@ -99,8 +99,8 @@ class _Screen(Progress):
         self.request.saving = True
 
     def __call__(self, env: Any) -> None:
-        now = time.monotonic()
         self.rounds, self.total = env.iteration + 1, env.end_iteration
+        is_end = not self._folds and (self._left is None or self.rounds == self.total)
         if self._left is None:  # the end of the first round, which also compiles
             self._left, self._first = time_left(), self.rounds
         fold = f"fold {self._fold}/{self._folds}, " if self._folds else ""
@@ -111,14 +111,14 @@ class _Screen(Progress):
         if not self._stops:
             text += self._left(self.rounds - self._first, self.total - self._first)
         # Print the first and the last round, and some in between.
-        self._shown = self._shown or (now if fold else 0.0)
-        since, step = now - self._shown, max(1, self.total // _LINES)
-        is_mark = self.rounds // step > self._shown_round // step and since >= self._every
-        is_end = self.rounds in (1, self.total) and not fold
-        due = is_mark or is_end or since >= _AT_LEAST_EVERY
-        self.show(text, due)
-        if due:
-            self._shown, self._shown_round = now, self.rounds
+        step = max(1, self.total // _LINES)
+        every = _AT_LEAST_EVERY
+        if self.rounds // step > self._shown_round // step:
+            every = self._every
+        if is_end:
+            every = 0.0
+        if self.show(text, every):
+            self._shown_round = self.rounds
 
     def fold_ended(self, fold: FoldSummary) -> None:
         """Print a row about a fold, and start the next training, whose rounds start at 1."""
