@@ -49,7 +49,7 @@ class Option:
     flag: str | None = (
         ""  # name on the command line; empty: made from the field's name; None: for Python only
     )
-    metavar: str = ""  # placeholder for the value in `--help`
+    metavar: str = ""  # placeholder for the value in `--help`; empty: by the type, or "NAME"
     shown: str = ""  # description of the default, if it is not a constant
     undecided: bool = False  # whether the command line has no default, but Python has one
     parse: tuple[str, Callable[[str], Any]] | None = (
@@ -74,8 +74,11 @@ class Option:
 
     @property
     def spelled(self) -> str:
-        """The command-line flag, or the name of an option that only Python has."""
-        return self.name if self.flag is None else self.flag or "--" + self.name.replace("_", "-")
+        """The command-line flag, in the singular if it may be repeated, or the name of an option
+        without one.
+        """
+        flag = self.name.removesuffix("s") if self.several else self.name
+        return self.name if self.flag is None else self.flag or "--" + flag.replace("_", "-")
 
     @property
     def range(self) -> str:
@@ -140,9 +143,8 @@ def option(help: str, default: Any = None, **declared: Any) -> Any:
 
 def argument(metavar: str, **declared: Any) -> Any:
     """Declare a positional argument like `option`. It is optional if `metavar` is in brackets."""
-    return option(
-        "", positional=True, metavar=metavar, required=not metavar.startswith("["), **declared
-    )
+    required = not metavar.startswith("[")
+    return option("", positional=True, flag=None, metavar=metavar, required=required, **declared)
 
 
 _DECLARED: dict[type[Any], Mapping[str, Option]] = {}
@@ -444,7 +446,6 @@ class ObjectiveOptions(Options, group="Objective"):
     objective: Any = option(
         "Training objective, listed by `boostrank objectives`. Also a mixture, 'mix(shf-sdcg,"
         " regression)', an objective of the engine, lightgbm:lambdarank, or your own file, my.py.",
-        metavar="NAME",
         shown="auto; smooth-ndcg for --backend linear",
         common=True,
         file="objective",
@@ -493,7 +494,6 @@ class TreeOptions(Options, group="Trees"):
     params: Mapping[str, Any] = option(
         "Any other parameter of the engine, such as min_data_in_leaf=50.",
         {},
-        flag="--param",
         parse=("NAME=VALUE", parse_assignment),
     )
     seed: int | None = option(
@@ -510,8 +510,6 @@ class StoppingOptions(Options, group="Metrics and stopping"):
 
     metrics: tuple[str, ...] = option(
         "Metric to report each round, such as ndcg, map@10, or a function in a file, my.py:name.",
-        flag="--metric",
-        metavar="NAME",
         shown="ndcg",
         common=True,
         params="metric metrics metric_types eval_metric",
@@ -880,7 +878,6 @@ class ReadOptions(Options, group="Reading"):
         "Word for a missing value, exactly as in the file, such as NULL or NA.",
         (),
         kind="tuple[str, ...]",
-        flag="--missing-token",
         metavar="WORD",
     )
     zero_based: Any = option(
@@ -1022,7 +1019,6 @@ class FileOptions(ReadOptions):
         " otherwise from the content.",
         "auto",
         flag="--format",
-        metavar="NAME",
     )
 
     @property

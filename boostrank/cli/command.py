@@ -97,8 +97,10 @@ def _parameter_of(option: Option) -> click.Parameter:
     # An explicit default of None would be treated as a given value.
     if not option.required:
         keywords["default"] = default
-    metavar = option.parse[0] if option.parse else {"int": "N", "float": "X"}.get(option.kind)
-    if option.file:
+    metavar = {"int": "N", "float": "X"}.get(option.kind, "NAME")
+    if option.parse:
+        metavar = option.parse[0]
+    elif option.file not in ("", "objective"):
         metavar = "FILE"
     callback = read_config if option.name == "config" else None
     return click.Option(
@@ -107,7 +109,7 @@ def _parameter_of(option: Option) -> click.Parameter:
         show_default=option.shown or (default is not None and default is not False),
         is_flag=option.kind == "bool",
         multiple=option.several,
-        metavar=option.metavar or metavar,
+        metavar=option.metavar or (None if option.choices else metavar),
         is_eager=option.name in ("config", "cluster"),
         callback=callback,
         **keywords,

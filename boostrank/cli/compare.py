@@ -33,8 +33,6 @@ class TwoRankers(MeasureOptions):
     metrics: tuple[str, ...] = option(
         "Metric, such as ndcg@10, map, or a function in a file, my.py:name. The first one"
         " determines regressions.",
-        flag="--metric",
-        metavar="NAME",
         shown="ndcg@10; dcg@10 for clicks",
     )
     machine: str | None = option(

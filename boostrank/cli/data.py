@@ -47,7 +47,7 @@ class Tool(QueryIdOptions):
         metavar="OUT",
         file="stream",
     )
-    data_format: str = option("Data format, as for train.", "auto", flag="--format", metavar="NAME")
+    data_format: str = option("Data format, as for train.", "auto", flag="--format")
 
 
 class SeedOptions(Options):
@@ -57,17 +57,15 @@ class SeedOptions(Options):
 
 
 def _parse_parts(text: str) -> dict[str, float]:
-    parts: dict[str, float] = {}
+    pairs = [part.split("=") for part in text.split(",")]
     try:
-        for part in text.split(","):
-            name, share = part.split("=")
-            if name.strip() in parts:
-                raise ValueError
-            parts[name.strip()] = float(share)
+        parts = {name.strip(): float(share) for name, share in pairs}
     except ValueError:
+        parts = {}
+    if len(parts) < len(pairs):
         raise ValueError(
             f"{text!r} is not of the form train=0.8,valid=0.1,test=0.1, with a name for each part"
-        ) from None
+        )
     return parts
 
 
@@ -178,7 +176,6 @@ class Join(QueryIdOptions):
     missing_tokens: tuple[str, ...] = option(
         "Word for a missing value in tables, such as NULL or NA.",
         (),
-        flag="--missing-token",
         metavar="WORD",
     )
     machine: str | None = option(

@@ -28,8 +28,6 @@ class Evaluate(MeasureOptions):
     metrics: tuple[str, ...] = option(
         "Metric, such as ndcg@10, map, or a function in a file, my.py:name.",
         ("ndcg@1,3,5,10",),
-        flag="--metric",
-        metavar="NAME",
         shown="ndcg@1,3,5,10",
     )
     qrels: str | None = option(

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 class ImportanceOptions(ModelOptions, MeasureOptions, group="Measures"):
     """Options of `boostrank importance`."""
 
-    metric: str = option(
-        "Metric whose loss is measured, with one cut-off.", "ndcg@10", metavar="NAME"
-    )
+    metric: str = option("Metric whose loss is measured, with one cut-off.", "ndcg@10")
     repeats: int | None = option(
         "Number of shuffles per query.", ge=1, le=1000, shown="1 to 5, depending on the cost"
     )

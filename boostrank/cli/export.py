@@ -41,9 +41,7 @@ class Export(Options, group="Export"):
     data: tuple[str, ...] = argument("[DATA...]", file="data")
     to: str = option("Program that will read the file, from the list below.", metavar="TARGET")
     output: str = option("File to write.", file="write")
-    name: str | None = option(
-        "Name of the model in that program.", metavar="NAME", shown="the file's"
-    )
+    name: str | None = option("Name of the model in that program.", shown="the file's")
     names: str | None = option(
         "File with the names of the features in that program, in the model's order: one per line,"
         " or the JSON of a feature store.",

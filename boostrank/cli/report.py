@@ -26,8 +26,6 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
     metrics: tuple[str, ...] = option(
         "Metric, such as ndcg@1,3,5,10, map, or a function in a file, my.py:name. All sections but"
         " the verdict use the first one, at its largest cut-off.",
-        flag="--metric",
-        metavar="NAME",
         shown=f"{', '.join(METRICS)}; {_BY_CLICKS} for clicks",
     )
     baseline: str | None = option(
@@ -54,7 +52,7 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
         group="Results",
     )
     license: str | None = option(
-        "License that the card states, such as mit.", metavar="NAME", needs="card", group="Results"
+        "License that the card states, such as mit.", needs="card", group="Results"
     )
 
 

@@ -29,8 +29,6 @@ class Compile(Options):
 
     objectives: tuple[str, ...] = option(
         "Compile this objective too; all: every objective.",
-        flag="--objective",
-        metavar="NAME",
         file="objective",
     )
     check: bool = option("Say which functions have to be compiled, and compile nothing.")

@@ -73,11 +73,10 @@ class ObjectiveStudy(TrainingsOptions):
     valid: str = option("Validation file, on which rates and rounds are chosen.", file="data")
     test: str = option("Test file, on which the objectives are compared.", file="data")
     against: tuple[str, ...] = option(
-        "Objective to compare --objective with.", metavar="NAME", file="objective", required=True
+        "Objective to compare --objective with.", file="objective", required=True
     )
     rates: tuple[float, ...] = option(
         "Learning rate to choose from.",
-        flag="--rate",
         parse=("X", float),
         shown="0.02, 0.05, 0.1, 0.2, 0.5",
         common=True,
