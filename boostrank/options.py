@@ -22,7 +22,6 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from boostrank.core.errors import ParameterError, did_you_mean
@@ -158,7 +157,7 @@ def declared(struct: type[Any]) -> Mapping[str, Option]:
         return _DECLARED[struct]
     last, *bases = struct.__mro__
     fields = {field.name: field for field in dataclasses.fields(struct)}
-    options = {}
+    options: dict[str, Option] = {}
     for base in (*bases, last):
         for name in inspect.get_annotations(base):
             field = fields.get(name)
@@ -175,8 +174,7 @@ def declared(struct: type[Any]) -> Mapping[str, Option]:
                 group=option.group or vars(base)["GROUP"],
                 required=option.required or (default is None and not has_none),
             )
-    _DECLARED[struct] = MappingProxyType(options)
-    return _DECLARED[struct]
+    return _DECLARED.setdefault(struct, options)
 
 
 def contradictions(

@@ -98,7 +98,9 @@ def _parameter_of(option: Option) -> click.Parameter:
     if not option.required:
         keywords["default"] = default
     metavar = {"int": "N", "float": "X"}.get(option.kind, "NAME")
-    if option.parse:
+    if option.choices:
+        metavar = ""  # click lists them
+    elif option.parse:
         metavar = option.parse[0]
     elif option.file not in ("", "objective"):
         metavar = "FILE"
@@ -109,7 +111,7 @@ def _parameter_of(option: Option) -> click.Parameter:
         show_default=option.shown or (default is not None and default is not False),
         is_flag=option.kind == "bool",
         multiple=option.several,
-        metavar=option.metavar or (None if option.choices else metavar),
+        metavar=option.metavar or metavar or None,
         is_eager=option.name in ("config", "cluster"),
         callback=callback,
         **keywords,
@@ -195,7 +197,24 @@ class Command(click.Command):
             files[kind] += [path for path in values if isinstance(path, str)]
         if (files["data"] + files["replaceable"]).count("-") > 1:
             raise click.UsageError("standard input can be read only once", ctx)
-        _check_outputs(files)
+        # Check that output files can be written, are distinct, and are not also read.
+        from boostrank.core.files import check_not_read, check_writable, lock_path, record_path
+
+        def paths_of(*kinds: str) -> list[str]:
+            return [path for kind in kinds for path in files[kind] if path != "-"]
+
+        read = paths_of("read", "data", "rankers", "either")
+        modules = [path for path in paths_of("objective") if ".py" in path]
+        read += [path.rpartition(".py")[0] + ".py" for path in modules]
+        written = paths_of("write", "output", "stream")
+        for number, path in enumerate(written):
+            check_not_read(path, read)
+            others = [other for other in written if other != path]
+            taken = [*written[:number], *map(record_path, others), *map(lock_path, others)]
+            if os.path.realpath(path) in map(os.path.realpath, taken):
+                raise InputError(f"{path}: the file would be written twice; name another file")
+        for path in files["write"]:
+            check_writable(path)
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -222,32 +241,6 @@ class Command(click.Command):
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
-
-
-def _check_outputs(files: Mapping[str, list[str]]) -> None:
-    """Check that output files can be written, are distinct, and are not also read. `files` maps
-    each kind to paths.
-    """
-    from boostrank.core.files import check_not_read, check_writable, lock_path, record_path
-
-    def paths_of(*kinds: str) -> list[str]:
-        return [path for kind in kinds for path in files[kind] if path != "-"]
-
-    read = paths_of("read", "data", "rankers", "either")
-    read += [path.rpartition(".py")[0] + ".py" for path in paths_of("objective") if ".py" in path]
-    written = paths_of("write", "output", "stream")
-    for number, path in enumerate(written):
-        check_not_read(path, read)
-        side_files = [
-            name
-            for other in written
-            if other != path
-            for name in (record_path(other), lock_path(other))
-        ]
-        if os.path.realpath(path) in map(os.path.realpath, [*written[:number], *side_files]):
-            raise InputError(f"{path}: the file would be written twice; name another file")
-    for path in files["write"]:
-        check_writable(path)
 
 
 def _print_all_help(context: click.Context, parameter: click.Parameter, value: bool) -> None:
