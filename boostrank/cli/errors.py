@@ -79,7 +79,9 @@ def _status_of(work: Callable[[], Any]) -> int:
         # click exits with 1 at a closed pipe (`| head`).
         if frame.f_globals["__name__"].startswith("click"):
             return Running.status
-        return exit.code if isinstance(exit.code, int) else FAILED
+        if isinstance(exit.code, int):
+            return exit.code
+        return FAILED if exit.code else DONE
     except (click.Abort, KeyboardInterrupt):
         say("boostrank: stopped")
         if machine.own_process:
