@@ -112,10 +112,11 @@ def _torn_line(file: Any, size: int) -> bytes:
     """Return what follows the last line feed of a file, or one byte of it if that is complete
     JSON.
     """
+    file.seek(max(0, size - 1))
+    if not size or file.read(1) == b"\n":
+        return b""
     file.seek(max(0, size - _LONGEST_LINE))
     last_line = bytes(file.read(_LONGEST_LINE).rpartition(b"\n")[2])
-    if not last_line:
-        return b""
     try:
         json.loads(last_line)
     except ValueError:
