@@ -164,12 +164,12 @@ def _predict(model: RankingModel, features: Float64Array, qid: Sequence[Any] | N
 
 def _refuse_repeated_keys(body: bytes, request: ScoreRequest) -> None:
     """Raise ValueError for an object with a key twice, of which msgspec keeps the last."""
-    fields = [request.rows, request.columns, request.qid, bytes(request.logged) or None]
+    fields = [request.rows, request.columns, request.qid]
     objects = [row for row in request.rows or () if isinstance(row, dict)]
     members = sum(part is not None for part in fields) + sum(
         map(len, [*objects, request.columns or ()])
     )
-    # With one colon per member, none can be repeated; otherwise look at each.
+    # With one colon per member, none can be repeated; otherwise, as in a log, look at each.
     if body.count(b":") != members:
         from_json(body, once=True)
 

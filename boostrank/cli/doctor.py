@@ -74,9 +74,9 @@ def doctor(options: Doctor, reading: FileOptions) -> None:
                 echo(wrapper.fill(line))
     echo(", ".join(count_of(counts[severity], severity.value) for severity in Severity))
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
-    remedies = [finding.options for finding in errors if finding.options]
+    remedies = dict.fromkeys(finding.options for finding in errors if finding.options)
     if remedies:
-        echo(f"train needs these options: {' '.join(dict.fromkeys(remedies))}")
+        echo(f"train needs these options: {' '.join(remedies)}")
 
 
 def _examine(options: Doctor, reading: FileOptions) -> Findings:

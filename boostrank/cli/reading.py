@@ -76,7 +76,7 @@ class Reader:
         return data
 
     def scores(
-        self, paths: Sequence[str], model: RankingModel, path: str, num_iteration: int | None = None
+        self, paths: Sequence[str], model: RankingModel, path: str, num_iteration: int | None
     ) -> Iterator[Any]:
         """Yield scores in chunks (`Named` if names are kept), in input order. `path` is the model
         file.

@@ -87,9 +87,9 @@ def tune(command: Tune, options: FitOptions, reading: FileOptions) -> None:
 
     space = {name: parse_dimension(str(text)) for name, text in command.space}
     within = {
-        name: command.changed[name]
-        for name in declared(WithinQueryOptions)
-        if name in command.changed
+        name: value
+        for name, value in command.changed.items()
+        if name in declared(WithinQueryOptions)
     }
     typed, options = options, load_options(options)
     params = options.flat()
