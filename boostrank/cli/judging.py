@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader, list_unfit_for_runs, metrics_of
@@ -29,14 +29,13 @@ from boostrank.reporting.rank_changes import Ranker, count_trees
 from boostrank.reporting.section import read_matters
 from boostrank.reporting.segments import read_segments
 
-if TYPE_CHECKING:
-    from boostrank.cli.compare import Compare
-
 _METRIC = "ndcg@10"
 
 
-def compare_files(options: Compare, reading: FileOptions) -> tuple[Comparison, str]:
-    """Compare two rankers on files, and describe the clicks they are judged by, if any."""
+def compare_files(options: Any, reading: FileOptions) -> tuple[Comparison, str]:
+    """Compare two rankers on files by the options of `boostrank compare`, and describe the clicks
+    they are judged by, if any.
+    """
     old_files, new_files = _files(options.old), _files(options.new)
     for path in sorted({*old_files} & {*new_files}):
         raise InputError(f"{path} is given twice, as OLD and as NEW")
@@ -58,7 +57,7 @@ def compare_files(options: Compare, reading: FileOptions) -> tuple[Comparison, s
     return comparison, judged.clicks.words(data, new[0].scores, options.top)
 
 
-def _are_runs(options: Compare, reading: FileOptions, old: str) -> bool:
+def _are_runs(options: Any, reading: FileOptions, old: str) -> bool:
     """Return whether the ranker `old` is a run, or DATA has nothing but judgements."""
     if is_list(old, "score") or is_list(options.data[0], "grade"):
         return True
@@ -70,7 +69,7 @@ def _are_runs(options: Compare, reading: FileOptions, old: str) -> bool:
 
 
 def _compare_runs(
-    options: Compare, reading: FileOptions, old_files: list[str], new_files: list[str]
+    options: Any, reading: FileOptions, old_files: list[str], new_files: list[str]
 ) -> Comparison:
     """Compare two rankers by their runs and by judgements."""
     # Refuse what runs do not have.
