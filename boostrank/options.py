@@ -22,7 +22,6 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from boostrank.core.errors import ParameterError, did_you_mean
@@ -31,8 +30,6 @@ from boostrank.core.text import parse_size, typed_value
 F = TypeVar("F", bound=Callable[..., Any])
 
 LARGEST_MAX_FEATURE = 2**31 - 2
-SAME: Any = object()
-"""The sentinel for using the default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +39,6 @@ class Option:
     help: str  # sentences for users
     name: str = ""
     kind: str = ""  # type without `None`: "int", "bool", "tuple[str, ...]"
-    is_text: bool = False  # whether the type is text, not an unchecked one that text also has
     default: Any = None
     group: str = ""  # heading in `--help`
     choices: tuple[str, ...] = ()
@@ -52,17 +48,14 @@ class Option:
     flag: str | None = (
         ""  # name on the command line; empty: made from the field's name; None: for Python only
     )
-    short: str = ""  # flag of one letter, such as "-m"
-    metavar: str = ""  # placeholder for the value in `--help`
+    metavar: str = ""  # placeholder for the value in `--help`; empty: by the type, or "NAME"
     shown: str = ""  # description of the default, if it is not a constant
-    unset: Any = (
-        SAME  # value if the command line does not give the option, where it differs from `default`
-    )
+    undecided: bool = False  # whether the command line has no default, but Python has one
     parse: tuple[str, Callable[[str], Any]] | None = (
         None  # placeholder, and converter of text, which raises ValueError
     )
-    # "read", "data", "folder", "objective" (name or Python file), "write" (a file) and "page" (an
-    # HTML page), which are checked before the command runs, "output", which the command checks,
+    # "read", "data", "rankers" (a file or pattern), "folder", "objective" (name or Python file) and
+    # "write", which are checked before the command runs, "output", which the command checks,
     # "stream" (a file or standard output), "either" (a file that is read, or another word).
     file: str = ""
     positional: bool = False
@@ -80,8 +73,11 @@ class Option:
 
     @property
     def spelled(self) -> str:
-        """The command-line flag, or the name of an option that only Python has."""
-        return self.name if self.flag is None else self.flag or "--" + self.name.replace("_", "-")
+        """The command-line flag, in the singular if it may be repeated, or the name of an option
+        without one.
+        """
+        flag = self.name.removesuffix("s") if self.several else self.name
+        return self.name if self.flag is None else self.flag or "--" + flag.replace("_", "-")
 
     @property
     def range(self) -> str:
@@ -110,23 +106,18 @@ class Option:
         # Check the type, and the bounds of numbers.
         if self.kind.startswith("tuple") and not isinstance(value, Iterable):
             raise ParameterError(f"{self.name}={value!r} must be a list")
-        if self.is_text and not isinstance(value, str | os.PathLike):
+        if self.kind == "str" and not isinstance(value, str | os.PathLike):
             raise ParameterError(f"{self.name}={value!r} must be text")
         if self.kind not in ("int", "float"):
             return
-        if isinstance(value, bool) or not isinstance(value, numbers.Real):
-            raise ParameterError(f"{self.name}={value!r} is not a number; allowed: {self.range}")
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if self.kind == "int" and math.isfinite(number) and not number.is_integer():
-            raise ParameterError(
-                f"{self.name}={value!r} is not a whole number; allowed: {self.range}"
-            )
-        is_low = self.ge is not None and number < self.ge
-        is_low = is_low or (self.gt is not None and number <= self.gt)
-        if not math.isfinite(number) or is_low or (self.le is not None and number > self.le):
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        is_finite = is_number and -math.inf < value < math.inf
+        if not is_number or (self.kind == "int" and is_finite and value % 1):
+            noun = "a whole number" if self.kind == "int" else "a number"
+            raise ParameterError(f"{self.name}={value!r} is not {noun}; allowed: {self.range}")
+        is_low = self.ge is not None and value < self.ge
+        is_low = is_low or (self.gt is not None and value <= self.gt)
+        if not is_finite or is_low or (self.le is not None and value > self.le):
             raise ParameterError(f"{self.name}={value!r} is out of range; allowed: {self.range}")
 
 
@@ -151,27 +142,22 @@ def option(help: str, default: Any = None, **declared: Any) -> Any:
 
 def argument(metavar: str, **declared: Any) -> Any:
     """Declare a positional argument like `option`. It is optional if `metavar` is in brackets."""
-    return option(
-        "", positional=True, metavar=metavar, required=not metavar.startswith("["), **declared
-    )
+    required = not metavar.startswith("[")
+    return option("", positional=True, flag=None, metavar=metavar, required=required, **declared)
+
+
+_DECLARED: dict[type[Any], Mapping[str, Option]] = {}
 
 
 def declared(struct: type[Any]) -> Mapping[str, Option]:
     """Return a struct's options by name, with the options of its bases first and each class in
     declaration order.
     """
-    if struct not in _DECLARED:
-        _DECLARED[struct] = MappingProxyType(_collect_options(struct))
-    return _DECLARED[struct]
-
-
-_DECLARED: dict[type[Any], Mapping[str, Option]] = {}
-
-
-def _collect_options(struct: type[Any]) -> dict[str, Option]:
+    if struct in _DECLARED:
+        return _DECLARED[struct]
     last, *bases = struct.__mro__
     fields = {field.name: field for field in dataclasses.fields(struct)}
-    options = {}
+    options: dict[str, Option] = {}
     for base in (*bases, last):
         for name in inspect.get_annotations(base):
             field = fields.get(name)
@@ -180,17 +166,15 @@ def _collect_options(struct: type[Any]) -> dict[str, Option]:
             option, kind = field.metadata["option"], str(field.type)
             default = {} if field.default is dataclasses.MISSING else field.default
             has_none = kind == "Any" or kind.endswith("None")
-            plain_kind = "str" if kind == "Any" else kind.removesuffix(" | None")
             options[name] = dataclasses.replace(
                 option,
                 name=name,
-                kind=option.kind or plain_kind,
-                is_text=kind.removesuffix(" | None") == "str",
+                kind=option.kind or kind.removesuffix(" | None"),
                 default=default,
                 group=option.group or vars(base)["GROUP"],
                 required=option.required or (default is None and not has_none),
             )
-    return options
+    return _DECLARED.setdefault(struct, options)
 
 
 def contradictions(
@@ -246,17 +230,18 @@ class Options:
     """Base class for option structs. A subclass is a frozen dataclass that checks values and
     conflicts.
 
-    `group` is the heading in `--help` for the options that the class declares.
+    `group` is the heading in `--help` for the options that the class declares, by default that of
+    its first base.
     """
 
-    GROUP: ClassVar[str]
+    GROUP: ClassVar[str] = "Options"
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
-    def __init_subclass__(cls, *, group: str = "Options") -> None:
-        cls.GROUP = group
+    def __init_subclass__(cls, *, group: str = "") -> None:
+        cls.GROUP = group or cls.GROUP
         for name, kind in inspect.get_annotations(cls).items():
             field: Any = vars(cls).get(name)
-            has_default = getattr(field, "default", ()) is not None or kind.endswith("None")
+            has_default = getattr(field, "default", ()) is not None
             if not has_default and kind == "bool":
                 field.default = False
             elif not has_default and kind.startswith("tuple"):
@@ -264,22 +249,22 @@ class Options:
         dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
-        for name, option in declared(type(self)).items():
+        options = declared(type(self))
+        for name, option in options.items():
             value = getattr(self, name)
             option.check(value)
             if option.kind == "int" and value is not None:
                 object.__setattr__(self, name, int(value))
-        options = declared(type(self))
         for message in contradictions(options, self.changed, lambda option: option.name):
             raise ParameterError(message)
 
     @property
     def changed(self) -> dict[str, Any]:
         """The options that differ from their defaults."""
-        options = declared(type(self)).items()
-        values = {name: getattr(self, name) for name, _ in options}
         return {
-            name: values[name] for name, option in options if not option.is_default(values[name])
+            name: getattr(self, name)
+            for name, option in declared(type(self)).items()
+            if not option.is_default(getattr(self, name))
         }
 
 
@@ -459,7 +444,6 @@ class ObjectiveOptions(Options, group="Objective"):
     objective: Any = option(
         "Training objective, listed by `boostrank objectives`. Also a mixture, 'mix(shf-sdcg,"
         " regression)', an objective of the engine, lightgbm:lambdarank, or your own file, my.py.",
-        metavar="NAME",
         shown="auto; smooth-ndcg for --backend linear",
         common=True,
         file="objective",
@@ -508,7 +492,6 @@ class TreeOptions(Options, group="Trees"):
     params: Mapping[str, Any] = option(
         "Any other parameter of the engine, such as min_data_in_leaf=50.",
         {},
-        flag="--param",
         parse=("NAME=VALUE", parse_assignment),
     )
     seed: int | None = option(
@@ -525,8 +508,6 @@ class StoppingOptions(Options, group="Metrics and stopping"):
 
     metrics: tuple[str, ...] = option(
         "Metric to report each round, such as ndcg, map@10, or a function in a file, my.py:name.",
-        flag="--metric",
-        metavar="NAME",
         shown="ndcg",
         common=True,
         params="metric metrics metric_types eval_metric",
@@ -653,7 +634,7 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
         " defaults.",
         "plain",
         choices="plain quick good",
-        unset=None,
+        undecided=True,
         shown="good",
         common=True,
     )
@@ -692,17 +673,6 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
         """Whether trainings on folds are requested."""
         return bool(self.folds) or self.quality == GOOD
 
-    @property
-    def tree_limit(self) -> int | None:
-        """Maximum number of trees in the saved model."""
-        return self.max_trees
-
-    def within_limit(self, trees: int | None) -> TrainOptions:
-        """Return the options with this limit, unless they have one."""
-        if trees is None or self.max_trees is not None:
-            return self
-        return dataclasses.replace(self, max_trees=trees)
-
 
 KEYWORDS = {
     name: option
@@ -732,7 +702,7 @@ class ClickOptions(Options, group="Clicks"):
     )
 
 
-class PropensityOptions(ClickOptions, group="Clicks"):
+class PropensityOptions(ClickOptions):
     """Options that read clicks, and the propensities that correct them."""
 
     propensities: str | None = option(
@@ -759,7 +729,7 @@ class TrainFilesOptions(PropensityOptions, MemoryOptions, TargetOptions, group="
     """
 
     train: tuple[str, ...] = argument("TRAIN...", file="data")
-    model: str = option("Model file to write.", short="-m", file="output")
+    model: str = option("Model file to write.", file="output")
     valid: tuple[str, ...] = option(
         "Validation file, or several as one set ('valid/*.gz'). With folds, each of its queries is"
         " held out from one model and used to train the others.",
@@ -838,7 +808,7 @@ class TrainFilesOptions(PropensityOptions, MemoryOptions, TargetOptions, group="
         return names if distinct else [f"valid_{i}" for i in range(len(names))]
 
 
-class OutputOptions(ConfigOptions, JsonOptions, group="Data and output"):
+class OutputOptions(ConfigOptions, JsonOptions):
     """The options for what a command prints."""
 
 
@@ -846,7 +816,7 @@ class MeasureOptions(ConventionOptions, ThreadOptions, JsonOptions, group="Measu
     """The options for commands that measure rankers."""
 
 
-class StudyOptions(MeasureOptions, group="Measures"):
+class StudyOptions(MeasureOptions):
     """The options for `compare` and `report`."""
 
     segments: str | None = option(
@@ -866,10 +836,37 @@ class ModelOptions(Options):
     data: tuple[str, ...] = argument("DATA...", file="data")
 
 
-class TrainingsOptions(ConfigOptions, JsonOptions, group="Data and output"):
+class TrainingsOptions(ConfigOptions, JsonOptions):
     """The options for commands that train several times."""
 
     train: tuple[str, ...] = argument("TRAIN...", file="data")
+
+
+class Limits(ThreadOptions):
+    """Limits of `boostrank.serving.make_app`, in bytes and seconds. `threads` is the number of
+    requests that are scored at the same time; None for every core.
+    """
+
+    max_body: int = option(
+        "Largest body of a request.", 8_000_000, parse=("SIZE", parse_size), shown="8MB"
+    )
+    timeout: float = option(
+        "Longest time to receive a body, and to score it.",
+        10.0,
+        parse=("DURATION", parse_seconds),
+        shown="10s",
+    )
+    waiting: int = option(
+        "Number of requests that are scored or wait for a thread. Others are refused.",
+        256,
+        flag=None,
+    )
+    reload: float = option(
+        "Time between two checks for a new model file.",
+        5.0,
+        parse=("DURATION", parse_seconds),
+        shown="5s",
+    )
 
 
 class ReadOptions(Options, group="Reading"):
@@ -879,7 +876,6 @@ class ReadOptions(Options, group="Reading"):
         "Word for a missing value, exactly as in the file, such as NULL or NA.",
         (),
         kind="tuple[str, ...]",
-        flag="--missing-token",
         metavar="WORD",
     )
     zero_based: Any = option(
@@ -1013,7 +1009,7 @@ class ReadOptions(Options, group="Reading"):
             put("gain", expression.text)
 
 
-class FileOptions(ReadOptions, group="Reading"):
+class FileOptions(ReadOptions):
     """The options for reading files of any format."""
 
     data_format: str = option(
@@ -1021,7 +1017,6 @@ class FileOptions(ReadOptions, group="Reading"):
         " otherwise from the content.",
         "auto",
         flag="--format",
-        metavar="NAME",
     )
 
     @property

@@ -186,10 +186,7 @@ class ModelInfo(
         name = self.objective_name or "unknown objective"
         return f"ModelInfo({self.backend}, {name}; fields: {', '.join(self)})"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mapping) and dict(self) == dict(other)
-
-    __hash__ = None  # type: ignore[assignment]
+    __eq__ = Mapping.__eq__
 
     def __getitem__(self, key: str) -> Any:
         value = getattr(self, key) if key in self.__struct_fields__ else None

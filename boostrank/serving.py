@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from boostrank.data.categories import EXACT, are_not_codes
 from boostrank.files.join import documents_in_log, feature_in_log
 from boostrank.model.files import MAX_MODEL_BYTES, content_sha256, read_file, sidecar_path
 from boostrank.model.ranking_model import RankingModel
+from boostrank.options import Limits
 from boostrank.records import from_json
 
 try:
@@ -49,25 +49,6 @@ _JSON, _CSV = "application/json", "text/csv"
 _MOST_SHOWN = 100  # characters of a name
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _NUMBERS, _TEXT = frozenset({int, float, type(None)}), frozenset({str, type(None)})
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits of a scorer.
-
-    Args:
-        max_body: largest body of a request in bytes.
-        timeout: seconds to receive a body, and seconds to score it.
-        threads: number of requests that are scored at the same time; None for every core.
-        waiting: number of requests that are scored or wait for a thread. Others are refused.
-        reload: seconds between two checks for a new model file.
-    """
-
-    max_body: int = 8_000_000
-    timeout: float = 10.0
-    threads: int | None = None
-    waiting: int = 256
-    reload: float = 5.0
 
 
 class ScoreRequest(Struct, forbid_unknown_fields=True):
@@ -183,12 +164,12 @@ def _predict(model: RankingModel, features: Float64Array, qid: Sequence[Any] | N
 
 def _refuse_repeated_keys(body: bytes, request: ScoreRequest) -> None:
     """Raise ValueError for an object with a key twice, of which msgspec keeps the last."""
-    fields = [request.rows, request.columns, request.qid, bytes(request.logged) or None]
+    fields = [request.rows, request.columns, request.qid]
     objects = [row for row in request.rows or () if isinstance(row, dict)]
     members = sum(part is not None for part in fields) + sum(
         map(len, [*objects, request.columns or ()])
     )
-    # With one colon per member, none can be repeated; otherwise look at each.
+    # With one colon per member, none can be repeated; otherwise, as in a log, look at each.
     if body.count(b":") != members:
         from_json(body, once=True)
 

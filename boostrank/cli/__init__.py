@@ -6,7 +6,6 @@ immediately.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import re
@@ -21,7 +20,7 @@ from boostrank.cli.errors import Running, run_reporting_errors
 from boostrank.cli.signals import exit_at_interrupted_imports, exit_at_second_press
 from boostrank.cli.streams import prepare_streams
 from boostrank.core import machine
-from boostrank.core.errors import InputError
+from boostrank.core.errors import InputError, did_you_mean
 from boostrank.core.machine import openmp_environment
 
 _COMMANDS = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
@@ -31,11 +30,9 @@ _GROUPS: dict[str, dict[str, str]] = _COMMANDS["groups"]
 class _Commands(click.Group):
     """A group of commands whose modules are imported on first use."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._headings = _COMMANDS["headings"]
-        if self.name in _GROUPS:
-            self._headings = {"Commands": _GROUPS[self.name]}
+    def __init__(self, name: str, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self._headings = {"Commands": _GROUPS[name]} if name in _GROUPS else _COMMANDS["headings"]
         self._summaries = {
             name: text for commands in self._headings.values() for name, text in commands.items()
         }
@@ -44,9 +41,9 @@ class _Commands(click.Group):
         return list(self._summaries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._summaries:
+        summary = self._summaries.get(cmd_name)
+        if summary is None:
             return None
-        summary = self._summaries[cmd_name]
         if cmd_name in _GROUPS:
             return _Commands(
                 cmd_name, help=summary, short_help=summary, context_settings=self.context_settings
@@ -61,13 +58,9 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:  # suggest commands of groups too
-            names = {word: f"{group} {word}" for group, words in _GROUPS.items() for word in words}
-            names |= {name: name for name in self._summaries}
-            near = [
-                f" Did you mean {names[word]!r}?"
-                for word in difflib.get_close_matches(args[0], names, 1)
-            ]
-            raise click.UsageError(error.message + "".join(near), ctx) from None
+            names = [f"{group} {word}" for group, words in _GROUPS.items() for word in words]
+            hint = did_you_mean(args[0], [*self._summaries, *names], list_all=False)
+            ctx.fail(error.message + hint)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, commands in self._headings.items():
@@ -125,10 +118,11 @@ def commands() -> dict[str, click.Command]:
     names: dict[str, Any] = {}
     context = click.Context(cli)
     for name in cli.list_commands(context):
-        command: Any = cli.get_command(context, name)
-        for word in _GROUPS.get(name, ()):
-            names[f"{name} {word}"] = command.get_command(click.Context(command), word)
-        if name not in _GROUPS:
+        command = cli.get_command(context, name)
+        if isinstance(command, _Commands):
+            for word in command.list_commands(context):
+                names[f"{name} {word}"] = command.get_command(context, word)
+        else:
             names[name] = command
     return names
 

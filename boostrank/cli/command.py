@@ -17,7 +17,7 @@ import click
 from click.core import ParameterSource
 
 from boostrank.core.errors import FileFormatError, InputError, did_you_mean
-from boostrank.options import SAME, Option, contradictions, declared
+from boostrank.options import Option, contradictions, declared
 
 _TABLES = {"set": "settings", "param": "params"}
 _OF_TRAIN = ("quality",)
@@ -25,6 +25,8 @@ _OF_TRAIN = ("quality",)
 _SHORT = 20
 """The number of options above which a command lists all of them with --help-all only."""
 _ALL = "boostrank.help-all"
+_LETTERS = {"output": "-o", "model": "-m"}
+"""The short flags by option."""
 
 
 class FloatRange(click.FloatRange):
@@ -46,21 +48,25 @@ class File(click.Path):  # type: ignore[type-arg]
         self.kind = kind
 
     def convert(self, path: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path, after the checks of its kind: readable, a data set, or an output.
+        """Return the path, after the checks of its kind: readable, a data set, or an output. A data
+        set may also be a folder with part files, or a pattern that matches files.
 
         Raises:
             InputError: there is no such file, or it cannot be read.
         """
-        if self.kind == "read":
-            return readable(path)
         if self.kind == "data":
             # Cluster workers check their own files. The value of an option that is not given is a
             # click sentinel.
             on_cluster = ctx is not None and isinstance(ctx.params.get("cluster"), str)
-            return path if path == "-" or on_cluster else _readable_data(path)
-        if self.kind == "rankers":
-            return _readable_data(path) if glob.has_magic(path) else readable(path)
-        if self.kind in ("write", "page", "output") and path == "-":
+            if path == "-" or on_cluster or os.path.isdir(path):
+                return path
+        if self.kind in ("data", "rankers") and glob.has_magic(path) and not os.path.exists(path):
+            if not glob.glob(path, recursive=True):
+                raise InputError(f"{path}: no file matches")
+            return path
+        if self.kind in ("read", "data", "rankers"):
+            return readable(path)
+        if self.kind in ("write", "output") and path == "-":
             self.fail(
                 "'-' means standard output, which is not supported here; name a file, such as ./-",
                 param,
@@ -81,40 +87,31 @@ def readable(path: str) -> str:
     return path
 
 
-def _readable_data(path: str) -> str:
-    """Check a path like `readable`, but also allow folders with part files and patterns that match
-    files.
-    """
-    if glob.has_magic(path) and not os.path.exists(path):
-        if not glob.glob(path, recursive=True):
-            raise InputError(f"{path}: no file matches")
-        return path
-    return path if os.path.isdir(path) else readable(path)
-
-
 def _parameter_of(option: Option) -> click.Parameter:
     """Return the argument or the flag of an option."""
     keywords: dict[str, Any] = {"type": _type_of(option), "required": option.required}
     if option.positional:
         count = -1 if option.several else 1
         return click.Argument([option.name], metavar=option.metavar, nargs=count, **keywords)
-    default = option.default if option.unset is SAME else option.unset
-    if option.several:
-        default = None
+    default = None if option.several or option.undecided else option.default
     # An explicit default of None would be treated as a given value.
     if not option.required:
         keywords["default"] = default
-    metavar = option.parse[0] if option.parse else {"int": "N", "float": "X"}.get(option.kind)
-    if option.file:
+    metavar = {"int": "N", "float": "X"}.get(option.kind, "NAME")
+    if option.choices:
+        metavar = ""  # click lists them
+    elif option.parse:
+        metavar = option.parse[0]
+    elif option.file not in ("", "objective"):
         metavar = "FILE"
     callback = read_config if option.name == "config" else None
     return click.Option(
-        list(filter(None, (option.short, option.spelled, option.name))),
+        [*filter(None, [_LETTERS.get(option.name)]), option.spelled, option.name],
         help=option.help + " May be repeated." * option.several,
         show_default=option.shown or (default is not None and default is not False),
         is_flag=option.kind == "bool",
         multiple=option.several,
-        metavar=option.metavar or metavar,
+        metavar=option.metavar or metavar or None,
         is_eager=option.name in ("config", "cluster"),
         callback=callback,
         **keywords,
@@ -138,14 +135,15 @@ def _type_of(option: Option) -> Any:
 
 
 class Command(click.Command):
-    """A command whose function takes option structs. If two options have the same flag, the first
-    struct's is used.
+    """A command, made from a function of its name that takes option structs. If two options have
+    the same flag, the first struct's is used.
 
     Args:
+        run: function that runs the command, and whose docstring is the help text.
         replaceable: names of options whose files the command may overwrite.
     """
 
-    def __init__(self, name: str, run: Callable[..., Any], replaceable: Sequence[str]) -> None:
+    def __init__(self, run: Callable[..., Any], replaceable: Sequence[str] = ()) -> None:
         self._run, self._replaceable = run, replaceable
         self._structs = [
             kind for parameter, kind in get_type_hints(run).items() if parameter != "return"
@@ -168,6 +166,7 @@ class Command(click.Command):
                 hidden=True,
             )
             params.append(help_all)
+        name = run.__name__.replace("_", "-")
         super().__init__(name, callback=self._call, params=params, help=run.__doc__)
 
     def _call(self, **values: Any) -> Any:
@@ -198,7 +197,24 @@ class Command(click.Command):
             files[kind] += [path for path in values if isinstance(path, str)]
         if (files["data"] + files["replaceable"]).count("-") > 1:
             raise click.UsageError("standard input can be read only once", ctx)
-        _check_outputs(files)
+        # Check that output files can be written, are distinct, and are not also read.
+        from boostrank.core.files import check_not_read, check_writable, lock_path, record_path
+
+        def paths_of(*kinds: str) -> list[str]:
+            return [path for kind in kinds for path in files[kind] if path != "-"]
+
+        read = paths_of("read", "data", "rankers", "either")
+        modules = [path for path in paths_of("objective") if ".py" in path]
+        read += [path.rpartition(".py")[0] + ".py" for path in modules]
+        written = paths_of("write", "output", "stream")
+        for number, path in enumerate(written):
+            check_not_read(path, read)
+            others = [other for other in written if other != path]
+            taken = [*written[:number], *map(record_path, others), *map(lock_path, others)]
+            if os.path.realpath(path) in map(os.path.realpath, taken):
+                raise InputError(f"{path}: the file would be written twice; name another file")
+        for path in files["write"]:
+            check_writable(path)
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -227,45 +243,10 @@ class Command(click.Command):
                     formatter.write_dl(records)
 
 
-def command(
-    name: str, *, replaceable: Sequence[str] = (), kind: type[Command] = Command
-) -> Callable[[Callable[..., Any]], Command]:
-    """Turn a function into a command, as described in `Command`."""
-    return lambda run: kind(name, run, replaceable)
-
-
-def _check_outputs(files: Mapping[str, list[str]]) -> None:
-    """Check that output files can be written, are distinct, and are not also read. `files` maps
-    each kind to paths.
-    """
-    from boostrank.cli.show import check_page
-    from boostrank.core.files import check_not_read, check_writable, lock_path, record_path
-
-    def paths_of(*kinds: str) -> list[str]:
-        return [path for kind in kinds for path in files[kind] if path != "-"]
-
-    read = paths_of("read", "data", "rankers", "either")
-    read += [path.rpartition(".py")[0] + ".py" for path in paths_of("objective") if ".py" in path]
-    written = paths_of("write", "page", "output", "stream")
-    for number, path in enumerate(written):
-        check_not_read(path, read)
-        side_files = [
-            name
-            for other in written
-            if other != path
-            for name in (record_path(other), lock_path(other))
-        ]
-        if os.path.realpath(path) in map(os.path.realpath, [*written[:number], *side_files]):
-            raise InputError(f"{path}: the file would be written twice; name another file")
-    for kind, check in (("write", check_writable), ("page", check_page)):
-        for path in files[kind]:
-            check(path)
-
-
 def _print_all_help(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value and not context.resilient_parsing:
         context.meta[_ALL] = True
-        click.echo(context.get_help(), color=context.color)
+        click.echo(context.get_help())
         context.exit()
 
 
@@ -305,60 +286,63 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
     text = read_text(path)
     try:
         content = tomllib.loads(text)
-    except ValueError as error:  # also raised for a number with thousands of digits
-        raise FileFormatError(f"not TOML: {str(error).partition(';')[0]}", file=path) from None
-    except RecursionError:
-        raise FileFormatError("its lists or tables are nested too deeply", file=path) from None
+    except (ValueError, RecursionError) as error:  # also for a number with thousands of digits
+        reason = str(error).partition(";")[0]
+        raise FileFormatError(f"not TOML, or nested too deeply: {reason}", file=path) from None
     params = {_key(p): p for p in context.command.params if p is not parameter}
     defaults: dict[str, Any] = {}
     keys: dict[str | None, str] = {}
-    for key, value in content.items():
-        if key in _OF_TRAIN and key not in params:
-            continue
-        param = params.get(key.replace("_", "-"))
-        if param is None:
-            raise FileFormatError(f"unknown key {key!r}.{did_you_mean(key, params)}", file=path)
-        if (key in _TABLES) != isinstance(value, dict):
-            kind = f"a table, [{key}]" if key in _TABLES else "a value, not a table"
-            raise FileFormatError(f"{key!r} must be {kind}", file=path)
-        _check_values(key, value, path)
-        if param.name in keys:
-            raise FileFormatError(
-                f"{keys[param.name]!r} and {key!r} are the same option", file=path
-            )
-        keys[param.name] = key
-        if key in _TABLES:
-            context.meta[_TABLES[key]] = value
-        else:
-            defaults[str(param.name)] = _as_typed(key, param, value, path)
+    try:
+        for key, value in content.items():
+            if key in _OF_TRAIN and key not in params:
+                continue
+            param = params.get(key.replace("_", "-"))
+            if param is None:
+                raise ValueError(f"unknown key {key!r}.{did_you_mean(key, params)}")
+            if (key in _TABLES) != isinstance(value, dict):
+                kind = f"a table, [{key}]" if key in _TABLES else "a value, not a table"
+                raise ValueError(f"{key!r} must be {kind}")
+            _check_values(key, value)
+            if param.name in keys:
+                raise ValueError(f"{keys[param.name]!r} and {key!r} are the same option")
+            keys[param.name] = key
+            if key in _TABLES:
+                context.meta[_TABLES[key]] = value
+            else:
+                defaults[str(param.name)] = _as_typed(key, param, value)
+    except ValueError as error:
+        raise FileFormatError(str(error), file=path) from None
     context.default_map = defaults
     return path
 
 
-def _check_values(key: str, value: Any, path: str) -> None:
+def _check_values(key: str, value: Any) -> None:
     """Refuse what no option takes: times, NUL, and integers beyond 64 bits, which Python may refuse
     to print.
     """
     if isinstance(value, dict):
         for name, item in value.items():
-            _check_values(name, item, path)
+            _check_values(name, item)
     elif isinstance(value, list):
         for item in value:
-            _check_values(key, item, path)
-    elif isinstance(value, int) and value.bit_length() > 64:
-        raise FileFormatError(f"{key}: the integer does not fit in 64 bits", file=path)
-    elif not isinstance(value, str | int | float) or "\0" in str(value):
-        raise FileFormatError(f"{key} = {value!r:.40}: no option takes this value", file=path)
+            _check_values(key, item)
+    else:
+        is_large = isinstance(value, int) and value.bit_length() > 64
+        if not isinstance(value, str | int | float) or is_large or "\0" in str(value):
+            raise ValueError(
+                f"{key}: no option takes this value; write text, true, false or a number of at most"
+                " 64 bits"
+            )
 
 
-def _as_typed(key: str, option: click.Parameter, value: Any, path: str) -> Any:
+def _as_typed(key: str, option: click.Parameter, value: Any) -> Any:
     """Return a value as it would be typed on the command line, so that the option checks it."""
     is_flag = isinstance(option, click.Option) and option.is_flag
     values = value if isinstance(value, list) else [value]
     if is_flag and isinstance(value, bool):
         return value
     if is_flag or any(isinstance(item, bool | list | dict) for item in values):
-        raise FileFormatError(f"{key} = {value!r:.40}: no value for --{_key(option)}", file=path)
+        raise ValueError(f"{key} = {value!r:.40}: no value for --{_key(option)}")
     texts = list(map(str, values))
     return texts if option.nargs == -1 or option.multiple else ",".join(texts)
 

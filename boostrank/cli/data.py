@@ -6,12 +6,13 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from click import echo
 
-from boostrank.cli.command import command
+from boostrank.cli.command import Command
 from boostrank.cli.errors import TERMINATED, say
 from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import ReadProgress, duration, print_json, print_table
@@ -43,11 +44,10 @@ class Tool(QueryIdOptions):
     output: str = option(
         "File to write, compressed if it ends in .gz, .bz2, .xz or .zst, or - for standard output."
         " With several files, {} in the name stands for the part: out/web-{}.txt.gz.",
-        short="-o",
         metavar="OUT",
         file="stream",
     )
-    data_format: str = option("Data format, as for train.", "auto", flag="--format", metavar="NAME")
+    data_format: str = option("Data format, as for train.", "auto", flag="--format")
 
 
 class SeedOptions(Options):
@@ -57,17 +57,15 @@ class SeedOptions(Options):
 
 
 def _parse_parts(text: str) -> dict[str, float]:
-    parts: dict[str, float] = {}
+    pairs = [part.split("=") for part in text.split(",")]
     try:
-        for part in text.split(","):
-            name, share = part.split("=")
-            if name.strip() in parts:
-                raise ValueError
-            parts[name.strip()] = float(share)
+        parts = {name.strip(): float(share) for name, share in pairs}
     except ValueError:
+        parts = {}
+    if len(parts) < len(pairs):
         raise ValueError(
             f"{text!r} is not of the form train=0.8,valid=0.1,test=0.1, with a name for each part"
-        ) from None
+        )
     return parts
 
 
@@ -80,7 +78,7 @@ class Split(Tool, SeedOptions):
     )
 
 
-@command("split", replaceable=("files",))  # OUT is a pattern
+@partial(Command, replaceable=("files",))  # OUT is a pattern
 def split(options: Split) -> None:
     """Split FILE... into parts of whole queries: out-train.txt, out-valid.txt, ... for -o out.txt.
 
@@ -108,7 +106,7 @@ class Sample(Tool, SeedOptions):
     )
 
 
-@command("sample")
+@Command
 def sample(options: Sample) -> None:
     """Keep a sample of the queries in FILE..., with all of their rows and in the same order.
 
@@ -124,7 +122,7 @@ class Shard(Tool):
     parts: int = option("Number of files.", ge=1)
 
 
-@command("shard", replaceable=("files",))
+@partial(Command, replaceable=("files",))
 def shard(options: Shard) -> None:
     """Split FILE... by whole queries into N files of similar size: out-000.txt, out-001.txt, ...
     for -o out.txt.
@@ -147,7 +145,7 @@ class Sort(Tool):
     )
 
 
-@command("sort", replaceable=("files",))
+@partial(Command, replaceable=("files",))
 def sort(options: Sort) -> None:
     """Bring the scattered rows of each query of FILE... together.
 
@@ -161,9 +159,7 @@ class Join(QueryIdOptions):
 
     judgements: str = argument("JUDGEMENTS", file="read")
     features: tuple[str, ...] = argument("FEATURES...", file="data")
-    output: str = option(
-        "Table to write: .csv or .parquet.", short="-o", metavar="OUT", file="output"
-    )
+    output: str = option("Table to write: .csv or .parquet.", metavar="OUT", file="output")
     unjudged: str = option(
         "Drop documents without a judgement, give them grade 0 in judged queries, or stop.",
         "drop",
@@ -180,7 +176,6 @@ class Join(QueryIdOptions):
     missing_tokens: tuple[str, ...] = option(
         "Word for a missing value in tables, such as NULL or NA.",
         (),
-        flag="--missing-token",
         metavar="WORD",
     )
     machine: str | None = option(
@@ -214,7 +209,7 @@ class Join(QueryIdOptions):
     )
 
 
-@command("join")
+@Command
 def join(options: Join) -> None:
     """Join JUDGEMENTS with logged FEATURES by query and document, to a table for `train`.
 
@@ -271,7 +266,6 @@ class Choose(ThreadOptions, SeedOptions):
     rankers: tuple[str, ...] = argument("MODEL|SCORES...", file="read")
     output: str = option(
         "List to write: .csv or .json with the chance, or .quepid.csv, query,docid,rating.",
-        short="-o",
         file="write",
     )
     queries: int | None = option(
@@ -285,7 +279,7 @@ class Choose(ThreadOptions, SeedOptions):
     )
 
 
-@command("choose")
+@Command
 def choose(options: Choose, reading: FileOptions) -> None:
     """Choose documents of DATA for people to judge, with the chance of each.
 
@@ -315,7 +309,7 @@ def choose(options: Choose, reading: FileOptions) -> None:
     paths = list(map(str, expand(options.data)))
     header = header_of(paths[0])
     models = {path: load_ranker(path) for path in options.rankers}
-    reader = Reader(reading, options.threads, names=True, labelled=False)
+    reader = Reader(reading, options, names=True, labelled=False)
     datasets = reader.read_for(models, [options.data])
     scores = [scores_of(path, models[path], datasets[path], options.threads) for path in models]
     data = datasets[options.rankers[0]]
@@ -376,7 +370,7 @@ class Make(SeedOptions):
     mean_length: float = option("Mean number of documents per query.", 40.0, ge=1, le=100_000)
 
 
-@command("make")
+@Command
 def make(options: Make) -> None:
     """Write train.txt, valid.txt and test.txt (libsvm with `qid:`) to DIR, with the true relevance.
 
@@ -412,7 +406,7 @@ class CountClicks(Options):
 
     sessions: tuple[str, ...] = argument("SESSIONS...", file="data")
     output: str = option(
-        "Click log to write; --clicks finds DATA.clicks next to DATA.", short="-o", file="write"
+        "Click log to write; --clicks finds DATA.clicks next to DATA.", file="write"
     )
     position: str = option(
         "Column with the document's position in the list, from 1.", "position", metavar="COLUMN"
@@ -440,7 +434,7 @@ class CountClicks(Options):
     )
 
 
-@command("count-clicks")
+@Command
 def count_clicks(options: CountClicks) -> None:
     """Count session logs, one row per impression, into a click log by document and position.
 
@@ -457,14 +451,14 @@ def count_clicks(options: CountClicks) -> None:
     echo(output)
 
 
-class PropensityCommand(JsonOptions):
+class PropensityCommand(JsonOptions, group="Options"):
     """Arguments and options of `boostrank data propensities`."""
 
     clicks: str = argument("CLICKS", file="read")
-    output: str | None = option("JSON file to write the propensities to.", short="-o", file="write")
+    output: str | None = option("JSON file to write the propensities to.", file="write")
 
 
-@command("propensities")
+@Command
 def propensities(options: PropensityCommand) -> None:
     """Estimate the examination probability of each position from documents shown at several
     positions.
@@ -500,7 +494,7 @@ class SimulateClicks(ThreadOptions, SeedOptions, group="Users"):
 
     ranker: str = argument("MODEL|SCORES", file="read")
     data: tuple[str, ...] = argument("DATA...", file="data")
-    output: str = option("Click log to write.", short="-o", file="write", group="Options")
+    output: str = option("Click log to write.", file="write", group="Options")
     impressions: int = option("Number of lists shown per query.", 10, ge=1)
     users: str = option(
         "User model. position: examine position p with probability 1/p. cascade: scan from the top"
@@ -510,7 +504,7 @@ class SimulateClicks(ThreadOptions, SeedOptions, group="Users"):
     )
 
 
-@command("simulate-clicks")
+@Command
 def simulate_clicks(options: SimulateClicks, reading: FileOptions) -> None:
     """Simulate clicks on graded DATA, to test learning from clicks with a known truth.
 
@@ -525,7 +519,7 @@ def simulate_clicks(options: SimulateClicks, reading: FileOptions) -> None:
     from boostrank.clicks.simulate import Users, simulate_clicks
     from boostrank.model.scores import load_ranker, scores_of
 
-    model, reader = load_ranker(options.ranker), Reader(reading, options.threads, names=True)
+    model, reader = load_ranker(options.ranker), Reader(reading, options, names=True)
     documents = reader.read_for({options.ranker: model}, options.data)[options.ranker]
     scores = scores_of(options.ranker, model, documents, options.threads)
     users = Users(cast(Any, options.users))

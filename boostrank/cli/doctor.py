@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from click import echo
 
-from boostrank.cli.command import command
+from boostrank.cli.command import Command
 from boostrank.cli.errors import BAD_INPUT, GATE_SHUT, Running, say
 from boostrank.cli.reading import name_of
 from boostrank.cli.show import ReadProgress, duration, width
@@ -44,7 +44,7 @@ class Doctor(
     gain: str = option("Gain of a label, as for train.", "exponential", metavar="RULE")
 
 
-@command("doctor")
+@Command
 def doctor(options: Doctor, reading: FileOptions) -> None:
     """Find faults in the training data FILE..., and print their effects and remedies.
 
@@ -65,12 +65,18 @@ def doctor(options: Doctor, reading: FileOptions) -> None:
     if options.as_json:
         echo(json.dumps([finding.to_dict() for finding in findings], indent=1))
         return
-    _print_findings(findings)
+    wrapper = TextWrapper(max(60, width()), "  ", "      ", break_long_words=False)
+    wrapper.break_on_hyphens = False  # commands can be pasted
+    for finding in findings:
+        echo(f"{finding.where}: {finding.severity.value}: {finding.message} [{finding.check}]")
+        for line in (f"cost: {finding.cost}", f"fix: {finding.fix}"):
+            if not line.endswith(": "):
+                echo(wrapper.fill(line))
     echo(", ".join(count_of(counts[severity], severity.value) for severity in Severity))
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
-    remedies = [finding.options for finding in errors if finding.options]
+    remedies = dict.fromkeys(finding.options for finding in errors if finding.options)
     if remedies:
-        echo(f"train needs these options: {' '.join(dict.fromkeys(remedies))}")
+        echo(f"train needs these options: {' '.join(remedies)}")
 
 
 def _examine(options: Doctor, reading: FileOptions) -> Findings:
@@ -112,16 +118,6 @@ def _examine(options: Doctor, reading: FileOptions) -> Findings:
     if options.target:
         findings = Findings([*findings, *_find_objections(options, train, declared)])
     return findings
-
-
-def _print_findings(findings: Findings) -> None:
-    wrapper = TextWrapper(max(60, width()), "  ", "      ", break_long_words=False)
-    wrapper.break_on_hyphens = False  # commands can be pasted
-    for finding in findings:
-        echo(f"{finding.where}: {finding.severity.value}: {finding.message} [{finding.check}]")
-        for line in (f"cost: {finding.cost}", f"fix: {finding.fix}"):
-            if not line.endswith(": "):
-                echo(wrapper.fill(line))
 
 
 def _find_objections(

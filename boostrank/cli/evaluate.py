@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.cli.command import command, readable
+from boostrank.cli.command import Command, readable
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader, list_unfit_for_runs, metrics_of
 from boostrank.cli.show import print_json, print_table, print_wrapped
@@ -21,15 +21,13 @@ if TYPE_CHECKING:
     Results = dict[str, MetricResult]
 
 
-class Evaluate(MeasureOptions, group="Measures"):
+class Evaluate(MeasureOptions):
     """Arguments and options of `boostrank evaluate`."""
 
     files: tuple[str, ...] = argument("MODEL|SCORES... DATA...", file="data")
     metrics: tuple[str, ...] = option(
         "Metric, such as ndcg@10, map, or a function in a file, my.py:name.",
         ("ndcg@1,3,5,10",),
-        flag="--metric",
-        metavar="NAME",
         shown="ndcg@1,3,5,10",
     )
     qrels: str | None = option(
@@ -38,7 +36,7 @@ class Evaluate(MeasureOptions, group="Measures"):
     )
 
 
-@command("evaluate")
+@Command
 def evaluate(options: Evaluate, reading: FileOptions) -> None:
     """Measure rankers on DATA, with 95% intervals over the queries.
 
@@ -90,10 +88,7 @@ def _numbers(results: dict[str, Results], weights: Any, *, shared_only: bool) ->
         for path in results:
             result = results[path][name]
             numbers[path][name] = {
-                "mean": result.mean,
-                "low": result.low,
-                "high": result.high,
-                "queries": result.queries,
+                **{field: getattr(result, field) for field in ("mean", "low", "high", "queries")},
                 "left_out": result.per_query.size - result.queries,
             }
         # Compare all but the first ranker with the first, query by query.
@@ -117,16 +112,27 @@ def _of_rankers(
 ) -> tuple[dict[str, Results], Any]:
     """Return each ranker's results, and the query weights."""
     from boostrank.metrics import BoundMetrics, Metric
-    from boostrank.model.scores import columns_of, load_ranker, scores_of
+    from boostrank.model.scores import columns_of, holds_ranker, load_ranker, scores_of
 
-    rankers, data = _rankers_and_data(options.files)
+    # Separate the rankers from the data files.
+    files = options.files
+    ranker_count = next(
+        (i for i, path in enumerate(files) if i and not holds_ranker(path)), len(files) - 1
+    )
+    if not ranker_count:
+        raise click.UsageError(
+            "DATA is missing; name its files after the rankers", click.get_current_context()
+        )
+    rankers = [readable(path) for path in files[:ranker_count]]
+    if len(set(rankers)) < len(rankers):
+        raise InputError("the same file is given twice")
     metrics = Metric.all_of(metrics_of(options.metrics))
     models = {path: load_ranker(path) for path in rankers}
     has_names = rules.ties == "docno" or any(
         "id" in columns_of(path, alone=False) for path in models if models[path] is None
     )
-    reader = Reader(reading, options.threads, gain=options.gain, asks=True, names=has_names)
-    datasets, threads = reader.read_for(models, data), options.threads
+    reader = Reader(reading, options, names=has_names)
+    datasets, threads = reader.read_for(models, files[ranker_count:]), options.threads
     # Labels, queries and names are the same for each ranker.
     rows = datasets[rankers[0]]
     bound = BoundMetrics(
@@ -152,23 +158,6 @@ def _of_runs(options: Evaluate, rules: Conventions) -> tuple[dict[str, Results],
         if left_out := describe_left_out(run, path, judged):
             say(left_out)
     return results, None
-
-
-def _rankers_and_data(files: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Separate the rankers from the data files."""
-    from boostrank.model.scores import holds_ranker
-
-    ranker_count = next(
-        (i for i, path in enumerate(files) if i and not holds_ranker(path)), len(files) - 1
-    )
-    if not ranker_count:
-        raise click.UsageError(
-            "DATA is missing; name its files after the rankers", click.get_current_context()
-        )
-    rankers = [readable(path) for path in files[:ranker_count]]
-    if len(set(rankers)) < len(rankers):
-        raise InputError("the same file is given twice")
-    return rankers, list(files[ranker_count:])
 
 
 _COLUMNS = (

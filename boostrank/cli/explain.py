@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from click import echo
 
-from boostrank.cli.command import command
+from boostrank.cli.command import Command
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader, metrics_of
 from boostrank.cli.show import StepProgress, print_json, print_table
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 class ImportanceOptions(ModelOptions, MeasureOptions, group="Measures"):
     """Options of `boostrank importance`."""
 
-    metric: str = option(
-        "Metric whose loss is measured, with one cut-off.", "ndcg@10", metavar="NAME"
-    )
+    metric: str = option("Metric whose loss is measured, with one cut-off.", "ndcg@10")
     repeats: int | None = option(
         "Number of shuffles per query.", ge=1, le=1000, shown="1 to 5, depending on the cost"
     )
@@ -46,7 +44,7 @@ class ImportanceOptions(ModelOptions, MeasureOptions, group="Measures"):
     top: int = option("Number of features in the table; --json has all.", 30, ge=1, group="Results")
 
 
-@command("importance")
+@Command
 def importance(options: ImportanceOptions, reading: FileOptions) -> None:
     """Measure the loss of the metric when a feature is shuffled within each query of DATA.
 
@@ -57,9 +55,7 @@ def importance(options: ImportanceOptions, reading: FileOptions) -> None:
     from boostrank.metrics import Conventions
     from boostrank.reporting.sections.importance import importance
 
-    model, dataset = Reader(reading, options.threads, gain=options.gain, asks=True).read_for_model(
-        options.model, options.data
-    )
+    model, dataset = Reader(reading, options).read_for_model(options.model, options.data)
     # By default, SHAP has its own limit on documents.
     shap_documents = options.documents
     if options.documents == 0:
@@ -88,7 +84,15 @@ def _print_importance(importance: Importance, model: str, top: int) -> None:
 
     metric, ends = importance.metric, interval(importance.low, importance.high)
     echo(f"{model}: {metric} {importance.value:.4f}, {ends}, {importance.queries:,} queries")
-    echo(f"{_describe(importance)}\n")
+    # Say how the losses were measured.
+    sample = f"{importance.documents:,} documents"
+    if importance.documents < importance.all_documents:
+        sample = f"whole queries with {sample} of {importance.all_documents:,}"
+    shuffles = count_of(importance.repeats, "shuffle")
+    echo(
+        f"{sample}; {shuffles} per query; intervals over queries and shuffles; SHAP of"
+        f" {importance.shap_documents:,} documents\n"
+    )
     # Unused features are the last ones.
     table, unused = importance.table(), importance.features_with("unused")
     used_features = table.take(range(len(table) - len(unused)))
@@ -113,18 +117,6 @@ def _print_importance(importance: Importance, model: str, top: int) -> None:
             echo("together they may matter, so remove them step by step and train again")
 
 
-def _describe(importance: Importance) -> str:
-    """Describe how the losses were measured."""
-    sample = f"{importance.documents:,} documents"
-    if importance.documents < importance.all_documents:
-        sample = f"whole queries with {sample} of {importance.all_documents:,}"
-    shuffles = count_of(importance.repeats, "shuffle")
-    return (
-        f"{sample}; {shuffles} per query; intervals over queries and shuffles; SHAP of"
-        f" {importance.shap_documents:,} documents"
-    )
-
-
 class WhyOptions(ModelOptions, JsonOptions, ThreadOptions, group="Results"):
     """Arguments and options of `boostrank why`."""
 
@@ -134,7 +126,7 @@ class WhyOptions(ModelOptions, JsonOptions, ThreadOptions, group="Results"):
     top: int = option("Number of features in the table; --json has all.", 12, ge=1)
 
 
-@command("why")
+@Command
 def why(options: WhyOptions, reading: FileOptions) -> None:
     """Explain why document A of query Q ranks above or below document B.
 
@@ -150,7 +142,7 @@ def why(options: WhyOptions, reading: FileOptions) -> None:
     """
     from boostrank.reporting.explanation import why
 
-    model, dataset = Reader(reading, options.threads, names=True).read_for_model(
+    model, dataset = Reader(reading, options, names=True).read_for_model(
         options.model, options.data
     )
     explanation = why(model, dataset, options.query, options.a, options.b, threads=options.threads)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click import echo
 
-from boostrank.cli.command import Command, command
+from boostrank.cli.command import Command
 from boostrank.cli.errors import GATE_SHUT, Running, say
 from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import print_json
@@ -40,10 +40,8 @@ class Export(Options, group="Export"):
     model: str = argument("MODEL", file="read")
     data: tuple[str, ...] = argument("[DATA...]", file="data")
     to: str = option("Program that will read the file, from the list below.", metavar="TARGET")
-    output: str = option("File to write.", short="-o", file="write")
-    name: str | None = option(
-        "Name of the model in that program.", metavar="NAME", shown="the file's"
-    )
+    output: str = option("File to write.", file="write")
+    name: str | None = option("Name of the model in that program.", shown="the file's")
     names: str | None = option(
         "File with the names of the features in that program, in the model's order: one per line,"
         " or the JSON of a feature store.",
@@ -67,7 +65,7 @@ class _WithTargets(Command):
             formatter.write_dl(target_lines())
 
 
-@command("export", kind=_WithTargets)
+@_WithTargets
 def export(options: Export, reading: FileOptions) -> None:
     """Write MODEL for a search engine or a library, and check that it returns the same scores
     there.
@@ -81,6 +79,7 @@ def export(options: Export, reading: FileOptions) -> None:
     from boostrank.export.proof import moved_line
     from boostrank.export.target import shortest
     from boostrank.export.writing import export_model, how_to, read_feature_names
+    from boostrank.files.names import name_of as feature_name
     from boostrank.model.ranking_model import RankingModel
 
     target, rows = TARGETS.get(options.to), None
@@ -88,7 +87,7 @@ def export(options: Export, reading: FileOptions) -> None:
     model = RankingModel.load(options.model)
     target = target.serving(model.backend)
     if options.data:
-        reader = Reader(reading, None, labelled=False)
+        reader = Reader(reading, options, labelled=False)
         rows = reader.read_for({options.model: model}, options.data)[options.model]
     proof = export_model(
         model,
@@ -107,8 +106,10 @@ def export(options: Export, reading: FileOptions) -> None:
     if proof.moves is not None:
         moves, largest = moved_line(proof.moves), proof.moves.largest
         echo(f"{name_of(options.data)}: {moves}; the largest difference is {largest:.2g}")
-    if names is not None:
-        _say_order(model, names, options.names)
+    theirs = list(map(feature_name, names or ()))
+    if set(theirs) - {*model.feature_names}:
+        pairs = [" is ".join(pair) for pair in zip(model.feature_names, theirs, strict=False)]
+        say(f"names in {options.names} are taken in the model's order: {list_names(pairs, 5)}")
     if proof.fill:
         values = ", ".join(f"{name}={shortest(value)}" for name, value in proof.fill.items())
         echo(f"defaults: {target.default.format(value='VALUE')} of each feature: {values}")
@@ -156,16 +157,6 @@ def _remarks_on(proof: Proof, target: TargetSpec, model: RankingModel, path: str
         )
 
 
-def _say_order(model: RankingModel, names: Sequence[Any], file: str | None) -> None:
-    """Print which feature each name in a file stands for, unless they are the model's."""
-    from boostrank.files.names import name_of as feature_name
-
-    theirs = list(map(feature_name, names))
-    if set(theirs) - {*model.feature_names}:
-        pairs = [" is ".join(pair) for pair in zip(model.feature_names, theirs, strict=False)]
-        say(f"names in {file} are taken in the model's order: {list_names(pairs, 5)}")
-
-
 _EQUAL = {
     "equal": "equal",
     "float32": "equal up to rounding to float32",
@@ -186,7 +177,7 @@ class Verify(ModelOptions, JsonOptions, ThreadOptions):
     tolerance: str = option("Required agreement.", "float32", choices="equal float32 ranking")
 
 
-@command("verify")
+@Command
 def verify(options: Verify, reading: FileOptions) -> None:
     """Compare the scores that a search engine logged for the documents in DATA with MODEL's scores.
 
@@ -210,7 +201,7 @@ def verify(options: Verify, reading: FileOptions) -> None:
             f" {options.data[0]}.{hint}"
         )
     ignored = frozenset([options.against] if column else [])
-    reader = Reader(reading, options.threads, labelled=False, names=True, ignored=ignored)
+    reader = Reader(reading, options, labelled=False, names=True, ignored=ignored)
     model, rows = reader.read_for_model(options.model, options.data)
     if column:
         scores, precision = read_logged(options.data[0], rows, options.against, options.data[1:])

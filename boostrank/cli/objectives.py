@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click import echo
 
-from boostrank.cli.command import command
+from boostrank.cli.command import Command
 from boostrank.cli.errors import FAILED, Running
 from boostrank.cli.show import width
 from boostrank.options import JsonOptions, argument, option
@@ -25,7 +25,7 @@ _INDENT = " " * 18
 _AUTO_SUMMARY = "the default: LambdaRank's pairs and XE-NDCG in equal parts"
 
 
-class Objectives(JsonOptions):
+class Objectives(JsonOptions, group="Options"):
     """Arguments and options of `boostrank objectives`."""
 
     name: str | None = argument("[NAME]")
@@ -37,7 +37,7 @@ class Objectives(JsonOptions):
     template: bool = option("Print a template for your own objective.")
 
 
-@command("objectives")
+@Command
 def objectives(options: Objectives) -> None:
     """List the objectives, describe NAME in full, or check your own objective.
 

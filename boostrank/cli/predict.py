@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from click import echo
 
-from boostrank.cli.command import command
+from boostrank.cli.command import Command
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json
 from boostrank.core.errors import InputError
@@ -27,7 +27,7 @@ class Predict(ModelOptions, ThreadOptions):
     """Options of `boostrank predict`."""
 
     output: str = option(
-        "File to write the scores to.", "-", short="-o", file="stream", shown="-, standard output"
+        "File to write the scores to.", "-", file="stream", shown="-, standard output"
     )
     run: str | None = option(
         "Write a TREC run file with this tag: lines `query Q0 document rank score TAG`.",
@@ -39,7 +39,7 @@ class Predict(ModelOptions, ThreadOptions):
     )
 
 
-@command("predict")
+@Command
 def predict(options: Predict, reading: FileOptions) -> None:
     """Score the documents in DATA with MODEL, and write one score per line in input order, or a
     table.
@@ -79,7 +79,7 @@ def predict(options: Predict, reading: FileOptions) -> None:
                 f"{options.model} is not calibrated; run boostrank calibrate"
                 f" {shlex.quote(options.model)} DATA on unseen queries"
             )
-        reader = Reader(reading, options.threads, labelled=False, names=has_ids)
+        reader = Reader(reading, options, labelled=False, names=has_ids)
         pieces = reader.scores(options.data, model, options.model, options.num_iteration)
         if options.calibrated:
             calibrated = partial(calibrated_scores, calibration)
@@ -103,10 +103,10 @@ def predict(options: Predict, reading: FileOptions) -> None:
 class Calibrate(ModelOptions, JsonOptions, ThreadOptions):
     """Options of `boostrank calibrate`."""
 
-    output: str | None = option("Model file to write.", short="-o", file="write", shown="MODEL")
+    output: str | None = option("Model file to write.", file="write", shown="MODEL")
 
 
-@command("calibrate", replaceable=("model",))
+@partial(Command, replaceable=("model",))
 def calibrate(options: Calibrate, reading: FileOptions) -> None:
     """Fit a map from scores to expected grades on DATA that MODEL has not seen, and store it in
     OUTPUT.meta.json.
@@ -136,14 +136,13 @@ class Refit(ModelOptions, ThreadOptions, group="Data and output"):
 
     output: str | None = option(
         "Model file to write.",
-        short="-o",
         file="output",
         shown="MODEL",
     )
     keep: float = option("Share of its old value that each leaf keeps.", 0.0, ge=0, le=1)
 
 
-@command("refit")
+@Command
 def refit(options: Refit, reading: FileOptions) -> None:
     """Compute the leaves of MODEL again from DATA, while trees keep their splits.
 
@@ -171,7 +170,7 @@ def _change_model(
     output = options.output or options.model
     check_writable(output)
     with reserved(output):
-        model, data = Reader(reading, options.threads).read_for_model(options.model, options.data)
+        model, data = Reader(reading, options).read_for_model(options.model, options.data)
         model = change(model, data, threads=options.threads)
         model.save(output)
     return output, model, data

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from boostrank.cli.errors import say
 from boostrank.cli.show import ReadProgress, duration
-from boostrank.core.errors import DataWarning, InputError
+from boostrank.core.errors import InputError, warn_user
 from boostrank.core.text import count_of
 from boostrank.data.feature_space import FeatureSpace
-from boostrank.options import FileOptions, declared
+from boostrank.options import FileOptions, Options, declared
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -26,9 +25,8 @@ class Reader:
 
     Args:
         reading: reading options.
-        threads: number of threads, or None for all.
-        gain: value of `--gain`. An expression replaces the labels.
-        asks: whether the command has the option `--gain`, which a hint can then suggest.
+        command: the command's options. Of these, `threads` and `gain` apply to reading, where an
+            expression replaces the labels.
         labelled: whether a table must have labels.
         names: whether to keep document names.
         ignored: names of columns that are not features.
@@ -37,20 +35,20 @@ class Reader:
     def __init__(
         self,
         reading: FileOptions,
-        threads: int | None,
+        command: Options,
         *,
-        gain: str | None = None,
-        asks: bool = False,
         labelled: bool = True,
         names: bool = False,
         ignored: frozenset[str] = frozenset(),
     ) -> None:
         from boostrank.core.conventions import expression_of
 
+        gain, threads = getattr(command, "gain", None), getattr(command, "threads", None)
         expression = expression_of(gain)
         self.options = replace(reading, keep_names=names, gain=expression and expression.text)
         self._labelled, self._threads, self._ignored = labelled, threads, ignored
-        self._asks_for_gain = asks and gain is None
+        # The option --gain, which a hint can suggest, has no expression without labels.
+        self._asks_for_gain = labelled and gain is None and hasattr(command, "gain")
         self._keywords = self.options.keywords | {"threads": threads}
 
     def read(
@@ -78,7 +76,7 @@ class Reader:
         return data
 
     def scores(
-        self, paths: Sequence[str], model: RankingModel, path: str, num_iteration: int | None = None
+        self, paths: Sequence[str], model: RankingModel, path: str, num_iteration: int | None
     ) -> Iterator[Any]:
         """Yield scores in chunks (`Named` if names are kept), in input order. `path` is the model
         file.
@@ -128,12 +126,10 @@ class Reader:
             bases = {base_in(LibsvmSource.head_of(file)) for file in files}
             base = int(zero_based == "false" or (zero_based == "auto" and 0 not in bases))
             if zero_based == "auto" and not bases - {None}:
-                warnings.warn(
+                warn_user(
                     f"{path} does not record the number of its first feature in libsvm text, so 1"
                     " is assumed. Set --zero-based true for 0, or --zero-based false for 1 without"
-                    " this warning",
-                    DataWarning,
-                    stacklevel=2,
+                    " this warning"
                 )
         return FeatureSpace(
             base,

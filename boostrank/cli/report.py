@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from boostrank.cli.command import command
-from boostrank.cli.compare import JudgedData
+from boostrank.cli.command import Command
 from boostrank.cli.errors import say
 from boostrank.cli.reading import name_of
 from boostrank.cli.show import StepProgress, check_page, print_json, write_page
@@ -27,8 +26,6 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
     metrics: tuple[str, ...] = option(
         "Metric, such as ndcg@1,3,5,10, map, or a function in a file, my.py:name. All sections but"
         " the verdict use the first one, at its largest cut-off.",
-        flag="--metric",
-        metavar="NAME",
         shown=f"{', '.join(METRICS)}; {_BY_CLICKS} for clicks",
     )
     baseline: str | None = option(
@@ -45,7 +42,6 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
     )
     output: str | None = option(
         "HTML page to write, or a folder (page/) for the page and the numbers of its charts (CSV).",
-        short="-o",
         file="output",
         shown="MODEL-report.html, without --json and --card",
         group="Results",
@@ -56,11 +52,11 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
         group="Results",
     )
     license: str | None = option(
-        "License that the card states, such as mit.", metavar="NAME", needs="card", group="Results"
+        "License that the card states, such as mit.", needs="card", group="Results"
     )
 
 
-@command("report")
+@Command
 def report(options: ReportOptions, reading: FileOptions) -> None:
     """Write a page about MODEL on test DATA: metrics, the importance and effect of each feature,
     the course of training, and the worst queries.
@@ -68,6 +64,7 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     MODEL is a file of boostrank, LightGBM, XGBoost or a search engine. DATA must not be its
     training data.
     """
+    from boostrank.cli.judging import JudgedData
     from boostrank.core.files import check_writable
     from boostrank.model.ranking_model import RankingModel
     from boostrank.model.scores import load_ranker

@@ -6,14 +6,13 @@ import logging
 import socket
 from typing import Any
 
-from boostrank.cli.command import command
+from boostrank.cli.command import Command
 from boostrank.cli.errors import say
 from boostrank.core.errors import InputError
-from boostrank.core.text import parse_size
-from boostrank.options import ThreadOptions, argument, option, parse_seconds
+from boostrank.options import Limits, Options, argument, option
 
 
-class Serve(ThreadOptions):
+class Serve(Options):
     """Options of `boostrank serve`."""
 
     model: str = argument("MODEL", file="read")
@@ -21,25 +20,10 @@ class Serve(ThreadOptions):
         "Address to listen on; 0.0.0.0 accepts other machines.", "127.0.0.1", metavar="ADDRESS"
     )
     port: int = option("Port to listen on; 0 chooses a free one.", 8080, ge=0, le=65535)
-    max_body: int = option(
-        "Largest body of a request.", 8_000_000, parse=("SIZE", parse_size), shown="8MB"
-    )
-    timeout: float = option(
-        "Longest time to receive a body, and to score it.",
-        10.0,
-        parse=("DURATION", parse_seconds),
-        shown="10s",
-    )
-    reload: float = option(
-        "Time between two checks for a new model file.",
-        5.0,
-        parse=("DURATION", parse_seconds),
-        shown="5s",
-    )
 
 
-@command("serve")
-def serve(options: Serve) -> None:
+@Command
+def serve(options: Serve, limits: Limits) -> None:
     """Score documents over HTTP with MODEL. Load MODEL again when its file changes.
 
     POST rows to /score as JSON, such as {"rows": [{"bm25": 1.5, "clicks": null}]}, or as CSV.
@@ -48,14 +32,8 @@ def serve(options: Serve) -> None:
 
     There is no encryption and no login: put a proxy in front for other networks.
     """
-    from boostrank.serving import Limits, make_app
+    from boostrank.serving import make_app
 
-    limits = Limits(
-        max_body=options.max_body,
-        timeout=options.timeout,
-        threads=options.threads,
-        reload=options.reload,
-    )
     app = make_app(options.model, limits)
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
@@ -69,11 +47,11 @@ def serve(options: Serve) -> None:
 
     config = uvicorn.Config(
         app,
-        http=_impatient(options.timeout),
+        http=_impatient(limits.timeout),
         log_config=None,
         access_log=False,
         limit_concurrency=limits.waiting,
-        timeout_graceful_shutdown=int(options.timeout) + 1,
+        timeout_graceful_shutdown=int(limits.timeout) + 1,
         server_header=False,
     )
     host = f"[{options.host}]" if ":" in options.host else options.host

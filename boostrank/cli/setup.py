@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from click import echo
 
-from boostrank.cli.command import command
+from boostrank.cli.command import Command
 from boostrank.cli.errors import GATE_SHUT, Running, say
 from boostrank.options import PLAIN, Options, option
 
@@ -29,14 +29,12 @@ class Compile(Options):
 
     objectives: tuple[str, ...] = option(
         "Compile this objective too; all: every objective.",
-        flag="--objective",
-        metavar="NAME",
         file="objective",
     )
     check: bool = option("Say which functions have to be compiled, and compile nothing.")
 
 
-@command("compile")
+@Command
 def compile(options: Compile) -> None:
     """Compile the functions that train (without options), predict, evaluate and doctor need, and
     cache them.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from click import echo
 
-from boostrank.cli.command import command
-from boostrank.cli.compare import Compare, TwoRankers, compare_files
+from boostrank.cli.command import Command
+from boostrank.cli.compare import Compare, TwoRankers
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, print_table, print_wrapped, time_left
@@ -28,17 +28,17 @@ from boostrank.options import (
 from boostrank.reporting.table import Column, table_of_rows
 
 if TYPE_CHECKING:
-    from boostrank.reporting.studies import NoiseReport, ObjectiveComparison, Progress
+    from boostrank.reporting.studies import ObjectiveComparison, Progress
 
 
 class Average(Options):
     """Arguments and options of `boostrank study average`."""
 
     models: tuple[str, ...] = argument("MODEL...", file="read")
-    model: str = option("Model file to write.", short="-m", file="write")
+    model: str = option("Model file to write.", file="write")
 
 
-@command("average")
+@Command
 def average(options: Average) -> None:
     """Average MODELs of one engine with the same features into one model.
 
@@ -66,17 +66,16 @@ def progress_line() -> Progress:
     return progress
 
 
-class ObjectiveStudy(TrainingsOptions, group="Data and output"):
+class ObjectiveStudy(TrainingsOptions):
     """The options for `study compare`."""
 
     valid: str = option("Validation file, on which rates and rounds are chosen.", file="data")
     test: str = option("Test file, on which the objectives are compared.", file="data")
     against: tuple[str, ...] = option(
-        "Objective to compare --objective with.", metavar="NAME", file="objective", required=True
+        "Objective to compare --objective with.", file="objective", required=True
     )
     rates: tuple[float, ...] = option(
         "Learning rate to choose from.",
-        flag="--rate",
         parse=("X", float),
         shown="0.02, 0.05, 0.1, 0.2, 0.5",
         common=True,
@@ -86,7 +85,7 @@ class ObjectiveStudy(TrainingsOptions, group="Data and output"):
     )
 
 
-@command("compare")
+@Command
 def compare(study: ObjectiveStudy, options: FitOptions, reading: FileOptions) -> None:
     """Compare --objective with each --against on your own data, with the same budget for each.
 
@@ -104,12 +103,11 @@ def compare(study: ObjectiveStudy, options: FitOptions, reading: FileOptions) ->
     texts = [options.objective or default_objective(options.backend), *study.against]
     if len(set(texts)) < len(texts):
         raise InputError(f"the objectives must differ: {', '.join(texts)}")
-    gain, options = options.gain, load_options(replace(options, objective=None))
+    reader, options = Reader(reading, options), load_options(replace(options, objective=None))
     objectives: dict[str, Any] = {text: resolve_objective(text) for text in texts}
     first = objectives[texts[0]] = {"objective": objectives[texts[0]], **options.settings}
     params = {name: value for name, value in options.flat().items() if name not in first}
     # Read the data, and train.
-    reader = Reader(reading, options.threads, gain=gain)
     train_set = reader.read(study.train)
     valid_set = reader.read([study.valid], like=train_set)
     test_set = reader.read([study.test], like=train_set)
@@ -162,14 +160,14 @@ def _print_objectives(comparison: ObjectiveComparison) -> None:
     print_wrapped([f"Intervals and p are {luck}.", *edges])
 
 
-class Noise(TrainingsOptions, group="Data and output"):
+class Noise(TrainingsOptions):
     """Options of `boostrank study noise`."""
 
     valid: str = option("Validation file.", file="data")
     repeats: int = option("Number of trainings for each source of noise.", 10, ge=3, common=True)
 
 
-@command("noise")
+@Command
 def noise(command: Noise, options: FitOptions, reading: FileOptions) -> None:
     """Measure how much the metric varies by chance. Smaller differences between two trainings are
     meaningless.
@@ -180,10 +178,9 @@ def noise(command: Noise, options: FitOptions, reading: FileOptions) -> None:
     from boostrank.from_files import load_options
     from boostrank.reporting.studies import SOURCES, measure_noise
 
-    gain, options = options.gain, load_options(options)
+    reader, options = Reader(reading, options), load_options(options)
     params = options.flat()
     rounds = options.rounds or DEFAULT_ROUNDS
-    reader = Reader(reading, options.threads, gain=gain)
     train_set = reader.read(command.train)
     valid_set = reader.read([command.valid], like=train_set)
     say(f"training up to {command.repeats * len(SOURCES)} models for {rounds} rounds")
@@ -198,25 +195,21 @@ def noise(command: Noise, options: FitOptions, reading: FileOptions) -> None:
             conventions=options.conventions,
             progress=progress_line(),
         )
-    if command.as_json:
-        print_json(_noise_as_json(report))
-    else:
-        _print_noise(report)
-
-
-def _noise_as_json(noise: NoiseReport) -> dict[str, Any]:
-    metrics = {}
-    for name, result in noise.first.items():
-        sources = {
-            source: vars(noise.spread(source, name)) | {"values": values[name].tolist()}
-            for source, values in noise.values.items()
-        }
-        metrics[name] = {
+    metrics = {
+        name: {
             "value": result.mean,
-            "matters": noise.matters(name),
-            "sources": sources,
+            "matters": report.matters(name),
+            "sources": {
+                source: vars(report.spread(source, name)) | {"values": values[name].tolist()}
+                for source, values in report.values.items()
+            },
         }
-    return {"runs": noise.runs, "seconds": noise.seconds, "metrics": metrics}
+        for name, result in report.first.items()
+    }
+    if command.as_json:
+        print_json({"runs": report.runs, "seconds": report.seconds, "metrics": metrics})
+    else:
+        _print_noise(metrics)
 
 
 _SPREAD = (
@@ -227,23 +220,22 @@ _SPREAD = (
 )
 
 
-def _print_noise(noise: NoiseReport) -> None:
+def _print_noise(metrics: dict[str, Any]) -> None:
+    from boostrank.reporting.noise import SOURCES
+
     # Print a table for each metric, with a row for each source of chance.
-    for name, result in noise.first.items():
+    idle = list(SOURCES)
+    for name, result in metrics.items():
         rows = [
-            {"source": source, "runs": values[name].size, **vars(noise.spread(source, name))}
-            for source, values in noise.values.items()
+            {"source": source, "runs": len(spread["values"]), **spread}
+            for source, spread in result["sources"].items()
         ]
-        echo(f"{name}, {result.mean:.4f} without changes")
+        idle = [row["source"] for row in rows if row["source"] in idle and not row["sd"]]
+        echo(f"{name}, {result['value']:.4f} without changes")
         print_table(table_of_rows(name, rows, _SPREAD))
         echo()
-    # Explain the columns, and find sources that these settings never use.
-    idle = [
-        source
-        for source in noise.values
-        if not any(noise.spread(source, name).sd for name in noise.first)
-    ]
-    bounds = ", ".join(f"{noise.matters(name):.4f} in {name}" for name in noise.first)
+    # Explain the columns, and name sources that these settings never use.
+    bounds = ", ".join(f"{result['matters']:.4f} in {name}" for name, result in metrics.items())
     texts = [
         f"Two single trainings on these data may differ by up to {bounds} by chance.",
         "matters from: two trainings differ by more through this kind of chance alone once in"
@@ -253,15 +245,13 @@ def _print_noise(noise: NoiseReport) -> None:
     print_wrapped([*texts, *(f"{source}: {never}" for source in idle)], "  ")
 
 
-class QueryCount(TwoRankers, group="Measures"):
+class QueryCount(TwoRankers):
     """Arguments and options of `boostrank study queries`."""
 
-    detect: float = option(
-        "Difference to detect, in the first metric.", metavar="X", gt=0, required=True, kind="float"
-    )
+    detect: float = option("Difference to detect, in the first metric.", metavar="X", gt=0)
 
 
-@command("queries")
+@Command
 def queries(options: QueryCount, reading: FileOptions) -> None:
     """Compute how many queries people must judge to detect a difference between OLD and NEW.
 
@@ -269,6 +259,7 @@ def queries(options: QueryCount, reading: FileOptions) -> None:
     if differences vary between queries as in DATA. With --machine, print the number for `compare
     --machine` too, where the machine judges the queries of DATA.
     """
+    from boostrank.cli.judging import compare_files
     from boostrank.reporting.machine import plan_of
 
     settings = {name: value for name, value in vars(options).items() if name != "detect"}

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.cli.command import command
+from boostrank.cli.command import Command
 from boostrank.cli.errors import INTERRUPTED, Running, say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, time_left
 from boostrank.core.errors import InputError
-from boostrank.engines import of_engine
 from boostrank.options import (
     DEFAULT_ROUNDS,
     KEYWORDS,
@@ -46,7 +45,6 @@ class Tune(WithinQueryOptions, TrainingsOptions, group="Search"):
     output: str = option(
         "Configuration file to write, for `boostrank train --config`.",
         "tuned.toml",
-        short="-o",
         file="write",
         common=True,
     )
@@ -65,7 +63,7 @@ class Tune(WithinQueryOptions, TrainingsOptions, group="Search"):
     )
 
 
-@command("tune")
+@Command
 def tune(command: Tune, options: FitOptions, reading: FileOptions) -> None:
     """Search for the best parameters, and write them to a configuration file for `boostrank train
     --config`.
@@ -89,14 +87,14 @@ def tune(command: Tune, options: FitOptions, reading: FileOptions) -> None:
 
     space = {name: parse_dimension(str(text)) for name, text in command.space}
     within = {
-        name: command.changed[name]
-        for name in declared(WithinQueryOptions)
-        if name in command.changed
+        name: value
+        for name, value in command.changed.items()
+        if name in declared(WithinQueryOptions)
     }
     typed, options = options, load_options(options)
     params = options.flat()
     rounds = options.rounds or DEFAULT_ROUNDS
-    reader = Reader(reading, options.threads, gain=typed.gain)
+    reader = Reader(reading, typed)
     train_set, valid_set = reader.read(command.train), None
     if command.valid:
         valid_set = reader.read([command.valid], like=train_set)
@@ -128,7 +126,9 @@ def tune(command: Tune, options: FitOptions, reading: FileOptions) -> None:
         result = search(0, None)
     write_atomically(command.output, _as_toml(result, typed, within).encode(), streams=True)
     if command.as_json:
-        print_json(_as_json(result))
+        value = result.best.value if result.best else result.start
+        suggestion = {"params": result.params, "rounds": result.best_rounds, "value": value}
+        print_json(jsonable(asdict(result) | suggestion, other=_name_of))
     else:
         click.echo("\n".join(_summary(result, command.output)))
 
@@ -175,26 +175,14 @@ def _summary(result: TuningResult, config_path: str) -> list[str]:
     return lines
 
 
-def _as_json(result: TuningResult) -> dict[str, Any]:
-    """Return all of the result, and the parameters, rounds and value that it suggests."""
-    value = result.best.value if result.best else result.start
-    suggestion = {"params": result.params, "rounds": result.best_rounds, "value": value}
-    record: dict[str, Any] = jsonable(asdict(result) | suggestion, other=_name_of)
-    return record
-
-
 def _as_toml(result: TuningResult, options: FitOptions, others: Mapping[str, Any]) -> str:
     """Return the text of a file for `--config`, with the given options and `others`."""
-    from boostrank.core.params import find_param
-    from boostrank.objective.mixture import accepted_params
     from boostrank.tuning.space import TREES
 
     fit_options = declared(FitOptions)
     best = dict(result.best.params) if result.best else {}
-    objective = result.params["objective"]
-    built_in = isinstance(objective, str)
-    of_objective = accepted_params(objective) if built_in and not of_engine(objective) else ()
-    values = {"objective": best.pop("objective", options.objective or objective)}
+    objective = options.objective or result.params["objective"]
+    values = {"objective": best.pop("objective", objective)}
     values |= {
         name: value
         for name, value in options.changed.items()
@@ -204,10 +192,9 @@ def _as_toml(result: TuningResult, options: FitOptions, others: Mapping[str, Any
     for name, value in best.items():
         if name in fit_options:
             values[name] = value
-            continue
-        # The parameters of an objective are settings; all others belong to the engine.
-        is_setting = find_param(name, of_objective) or (not built_in and name not in TREES)
-        tables["set" if is_setting else "param"][name] = value
+        else:
+            table = "param" if name in TREES else "set"
+            tables[table][name] = value
     keys = {fit_options[name].spelled[2:]: value for name, value in values.items()}
     keys |= {name.replace("_", "-"): value for name, value in others.items()}
     keys["quality"] = PLAIN  # as in the trials
@@ -219,9 +206,9 @@ def _as_toml(result: TuningResult, options: FitOptions, others: Mapping[str, Any
         f"# boostrank tune: {result.metric} {value:.6f} on {result.queries:,} queries,"
         f" {result.start:.6f} with the parameters as given"
     ]
-    for table, content in {"": keys, **tables}.items():
-        if table and content:
-            lines += ["", f"[{table}]"]
+    for heading, content in {"": keys, **tables}.items():
+        if heading and content:
+            lines += ["", f"[{heading}]"]
         # TOML writes strings, numbers, booleans and lists like JSON.
         for name, value in content.items():
             text = json.dumps(value, ensure_ascii=False, default=_name_of)
