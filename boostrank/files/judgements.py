@@ -126,15 +126,13 @@ class DocumentRows:
         if not self.qids[row].strip() or not self.names[row].strip():
             raise self.refuse(row, "the query or the document has no name; write both")
 
-    def add_names(self, batch: Batch, *, required: bool = False) -> None:
+    def add_names(self, batch: Batch) -> None:
         """Append the names in a table, without values."""
         self.by_row = batch.by_row
         for role, names in (("qid", self.qids), ("id", self.names)):
             if role not in self.columns:
                 continue
             batch_names = batch.names(self.columns[role]).tolist()
-            if required and "" in batch_names:
-                raise batch.refuse(batch_names.index(""), f"column {self.columns[role]!r} is empty")
             names += map(query_name, batch_names) if role == "qid" else batch_names
         self.lines += (batch.lines + batch.first).tolist()
 

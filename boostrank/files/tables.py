@@ -20,7 +20,6 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.files import foreign_kind
@@ -139,7 +138,7 @@ class Batch:
 
     def whole_column(self, name: str, low: int, high: int) -> Int64Array:
         """Return a column that contains integers within a range as int64[n]."""
-        return whole_numbers(self.number(name), name, low, high, True, self.refuse)
+        return whole_numbers(self.number(name), name, low, high, self.refuse)
 
     def truth(self, name: str) -> Int64Array:
         """Return a Boolean column (0 and 1, or false and true) as int64[n]."""
@@ -169,11 +168,10 @@ class Batch:
             array = array.cast("float64", safe=False)
         return np.asarray(array)
 
-    def codes(self, position: int) -> tuple[Float64Array, list[Any]]:
-        """Return each row's position in the list of these rows' categories (NaN is missing), and
+    def codes(self, position: int) -> tuple[Int64Array, list[Any]]:
+        """Return each row's position in the list of these rows' categories (-1 is missing), and
         the list."""
-        codes, values = read_codes(arrow().chunked_array([self.sound(position)]))
-        return np.where(codes < 0, np.nan, codes), values
+        return read_codes(arrow().chunked_array([self.sound(position)]))
 
     def words(self, position: int) -> Any:
         """Return a column as an Arrow text array."""
@@ -266,7 +264,7 @@ class TableSource(Source):
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         arrow()  # raises if pyarrow is missing
         self.columns: Columns = None  # type: ignore[assignment]
-        self.text: dict[str, int] = {}  # first line of each text feature, in lenient reading
+        self.text: dict[str, None] = {}  # names of text features, in lenient reading
         # Number of categories by ordered column, None if unknown.
         self.ordered: dict[str, int | None] = {}
         self._lock = threading.Lock()
@@ -286,57 +284,51 @@ class TableSource(Source):
     def choose(
         self,
         header: Sequence[str],
-        name: str,
-        path: str | None,
+        file: File,
         declared: Collection[str] = (),
         metadata: Any = None,
     ) -> Columns:
         """Choose the columns of a file from its header; see `choose_columns`."""
         reading, first = self.reading, self.columns
         if first is not None and reading.space is None:  # later files must match the first
-            codes = {
-                first.names[first.places.index(position)]: Categories(())
-                for position in first.coded
-            }
-            reading = replace(
-                reading, like=FeatureSpace(None, len(first.names), first.names, first.how, codes)
-            )
+            coded_names = {first.header[position]: Categories(()) for position in first.coded}
+            space = FeatureSpace(None, len(first.names), first.names, first.how, coded_names)
+            reading = replace(reading, like=space)
         columns = choose_columns(
             header,
             reading,
-            name,
+            file.name,
             header_lines=self.header_lines,
-            has_sizes=find_sidecar(path, GROUP_SUFFIXES) is not None,
+            has_sizes=find_sidecar(file.path, GROUP_SUFFIXES) is not None,
             declared=declared,
             metadata=metadata,
         )
+        file.columns = columns
         if first is None:
             self.columns = columns
             return columns
         message = "has other columns than the previous file"
         if first.names != columns.names:
-            raise FileFormatError(message, file=name)
+            raise FileFormatError(message, file=file.name)
         for role in ("qid", "weight"):
             if (getattr(first, role) is None) != (getattr(columns, role) is None):
-                raise FileFormatError(f"{message}: only one has a {role} column", file=name)
+                raise FileFormatError(f"{message}: only one has a {role} column", file=file.name)
         return columns
 
-    def with_text(
-        self, columns: Columns, text: Mapping[int, tuple[int, int]], line: int, file: str
-    ) -> Columns:
-        """Refuse text features, given their values and cells in the first rows. Lenient reading
-        codes them."""
+    def code_text(self, file: File, text: Mapping[int, tuple[int, int]], line: int) -> None:
+        """Refuse the text features of a file, given their values and cells in the first rows.
+        Lenient reading codes them."""
         if not text:
-            return columns
+            return
+        columns: Columns = file.columns
         names = {columns.header[position]: numbers for position, numbers in text.items()}
         if not self.reading.lenient:
             message, options = text_words(names, self.reading)
-            raise FileFormatError(f"{message}: {options}", file=file, line=line)
-        self.text = {name: line for name in names} | self.text
-        with_coded = replace(columns, coded=columns.coded | text.keys())
+            raise FileFormatError(f"{message}: {options}", file=file.name, line=line)
+        self.text |= dict.fromkeys(names)
+        file.columns = replace(columns, coded=columns.coded | text.keys())
         if self.columns is columns:
-            self.columns = with_coded
-        return with_coded
+            self.columns = file.columns
 
     def text_words(self, rows: int) -> tuple[str, str]:
         """Return the message about text features, and the options that read the table."""
@@ -410,12 +402,10 @@ class TableSource(Source):
                     column = np.where(np.isnan(column), 0.0, column)
                 is_refused = ~np.isfinite(column) | ((column < 0) & (role == "weight"))
                 for row in np.flatnonzero(is_refused).tolist():
-                    value, name = float(column[row]), columns.header[position]
-                    reason = f"{role} {value:g} in column {name!r} is negative"
-                    if not np.isfinite(value):
-                        state = "missing" if np.isnan(value) else "infinite"
-                        reason = f"{role} in column {name!r} is {state}; every row needs a number"
-                    faults.append(batch.fault(row, reason))
+                    value = "missing" if np.isnan(column[row]) else f"{column[row]:g}"
+                    reason = f"{role} in column {columns.header[position]!r} is {value}"
+                    remedy = "every row needs a finite number, and weights are at least 0"
+                    faults.append(batch.fault(row, f"{reason}; {remedy}"))
         if columns.qid in batch.arrays:
             rows[columns.qid], qid_faults = batch.query_ids(columns.qid)
             faults += qid_faults
@@ -439,8 +429,8 @@ class TableSource(Source):
                     )
                 self.codings[j] = Coding(name, Categories(ordered=ordered))
             assert block.dense is not None
-            local = np.nan_to_num(block.dense[:, j], nan=-1).astype(np.int64)
-            block.dense[:, j] = self.codings[j].codes(local, values)
+            positions = block.dense[:, j].astype(np.int64)
+            block.dense[:, j] = self.codings[j].codes(positions, values)
         block.categories = {}
 
     def _check_infinities(
@@ -567,19 +557,17 @@ def whole_numbers(
     name: str,
     low: int,
     high: int,
-    is_checked: npt.NDArray[np.bool_] | bool,
     refuse: Callable[[int, str], Exception],
 ) -> Int64Array:
-    """Return numbers as int64[n]. Rows that are not checked become `low`. See
-    `Batch.whole_column`."""
+    """Return integers within a range as int64[n]. `refuse` makes the error about a row."""
     is_valid = (values >= low) & (values <= high) & (values == np.floor(values))
-    bad_row = first_true(~is_valid & is_checked)
+    bad_row = first_true(~is_valid)
     if bad_row is not None:
         value = "missing" if np.isnan(values[bad_row]) else f"{values[bad_row]:.17g}"
         raise refuse(
             bad_row, f"{name} is {value}, and must be a whole number from {low} to {high:,}"
         )
-    return np.where(is_checked, values, low).astype(np.int64)
+    return values.astype(np.int64)
 
 
 def is_table(path: OneSource) -> bool:
@@ -610,15 +598,12 @@ def batches(
     *,
     numbers: Sequence[str] = (),
     texts: Sequence[str] = (),
-    truths: Sequence[str] = (),
     missing_tokens: Sequence[str] = (),
-    chunk_bytes: int = 4 << 20,
 ) -> Iterator[Batch]:
     """Yield columns of a CSV, TSV (plain or compressed), Parquet or Arrow file, in row order."""
-    pick = numbers, (*texts, *truths)
-    with closing(_opened(path, pick=pick, missing_tokens=missing_tokens)) as source:
+    with closing(_opened(path, pick=(numbers, texts), missing_tokens=missing_tokens)) as source:
         first = source.header_lines
-        for file, block in source.blocks(chunk_bytes, 1):
+        for file, block in source.blocks(source.chunk_bytes, 1):
             if block.bad:
                 raise block.bad[0].error(file.name, first, by_row=source.by_row)
             batch = block.result

@@ -20,8 +20,6 @@ from boostrank.options import typed_names
 
 Batches = Callable[[list[int], int], Iterator[Any]]
 """A function that yields batches of the columns at some positions, with about a number of rows."""
-Noted = dict[str, dict[str, Any]]
-"""pandas' metadata of categorical columns by name."""
 
 _FILE, _STREAM = b"ARROW1", b"\xff\xff\xff\xff"
 
@@ -78,18 +76,17 @@ class ColumnarSource(TableSource):
                 f"the file is damaged: it declares {file.rows:,} rows", file=file.name
             )
         # Choose the columns, and check their types.
-        declared = {field.name for field in schema if pa.types.is_dictionary(field.type)}
-        noted = _categorical(schema)
+        categorical, ordered = _categories_in(schema)
         if self.columns is None:
-            self.ordered = _ordered(schema, noted)
-        declared |= noted.keys()
-        columns = self.choose(schema.names, file.name, file.path, declared, schema.metadata)
+            self.ordered = ordered
+        columns = self.choose(schema.names, file, categorical, schema.metadata)
         if reading.lenient and reading.space is None:
             text = [position for position in columns.places if is_text(schema.field(position).type)]
             counts = {position: (0, 0) for position in text if position not in columns.coded}
-            columns = self.with_text(columns, counts, 0, file.name)
+            self.code_text(file, counts, 0)
+            columns = file.columns
         numbers, texts = columns.needed()
-        file.columns, file.places = columns, sorted({*numbers, *texts})
+        file.places = sorted({*numbers, *texts})
         if reading.whole:
             file.places = list(range(len(schema)))
         for position in columns.places:
@@ -200,36 +197,28 @@ def _bytes_of(data: Any) -> int:
         return int(data.get_total_buffer_size())
 
 
-def _categorical(schema: Any) -> Noted:
-    """Return the columns that were categorical in pandas according to its metadata, whatever their
-    Arrow type."""
-    columns: Noted = {}
-    for column in pandas_metadata(schema.metadata).get("columns", ()):
-        if isinstance(column, dict) and column.get("pandas_type") == "categorical":
-            name, more = str(column.get("name")), column.get("metadata")
-            if name in schema.names:
-                columns[name] = more if isinstance(more, dict) else {}
-    return columns
-
-
-def _ordered(schema: Any, categorical: Noted) -> dict[str, int | None]:
-    """Return the number of categories by ordered column: None if it is unknown, and -1 if the file
-    lacks their order.
-
-    As in data frames, the category order in polars has no meaning.
+def _categories_in(schema: Any) -> tuple[set[str], dict[str, int | None]]:
+    """Return the columns with categories, by their types or pandas' metadata, and the number of
+    categories of the ordered ones: None if it is unknown, and -1 if the file lacks their order.
     """
-    kept = {
-        field.name
-        for field in schema
-        if getattr(field.type, "ordered", False)
-        and not any(key.startswith(b"_PL_") for key in field.metadata or ())
+    notes = {
+        str(column.get("name")): column.get("metadata")
+        for column in pandas_metadata(schema.metadata).get("columns", ())
+        if isinstance(column, dict) and column.get("pandas_type") == "categorical"
     }
-    noted = {
-        name: field.get("num_categories")
-        for name, field in categorical.items()
-        if field.get("ordered")
-    }
-    return dict.fromkeys(kept) | {name: n if name in kept else -1 for name, n in noted.items()}
+    categorical, ordered = set[str](), dict[str, int | None]()
+    for field in schema:
+        if field.name in notes or arrow().types.is_dictionary(field.type):
+            categorical.add(field.name)
+        # As in data frames, the category order in polars has no meaning.
+        is_of_polars = any(key.startswith(b"_PL_") for key in field.metadata or ())
+        has_order = getattr(field.type, "ordered", False) and not is_of_polars
+        if has_order:
+            ordered[field.name] = None
+        note = notes.get(field.name)
+        if isinstance(note, dict) and note.get("ordered"):
+            ordered[field.name] = note.get("num_categories") if has_order else -1
+    return categorical, ordered
 
 
 def _check_type(column: Any, is_coded: bool, file: str, takes_categories: bool) -> None:
@@ -251,8 +240,8 @@ def _check_type(column: Any, is_coded: bool, file: str, takes_categories: bool) 
         reason = "contains text"
         if takes_categories:
             reason += f": --categorical {typed_names(column.name)} reads it as categories"
-    elif types.is_temporal(kind):
-        reason = f"contains times ({kind}): convert it to numbers, such as days since a date"
+    else:
+        reason += ": convert it to numbers (a date to days)"
     raise FileFormatError(f"column {column.name!r} {reason}; {drop}", file=file)
 
 

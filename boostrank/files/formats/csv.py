@@ -38,6 +38,7 @@ from boostrank.options import typed_names
 _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
 _INF = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _TRUTH = frozenset((b"True", b"true", b"TRUE", b"False", b"false", b"FALSE"))
+_SEPARATOR_REMEDIES = {",": "pass --format csv", "\t": "pass --format tsv"}
 _BLANK = STAND_INS | {b""}
 _LIBSVM = re.compile(rb"[+-]?[\d.]\S*[ \t]+(qid:\S+|\d+:\S+)")
 
@@ -62,8 +63,8 @@ class CsvSource(TableSource):
             header = self._names(line.removesuffix(b"\r"))
         except DataError as error:
             raise FileFormatError(str(error), file=file.name, line=1) from None
-        columns = self.choose(header, file.name, file.path)
-        file.columns = self.with_text(columns, *self._text_in(file.head, columns), file.name)
+        columns = self.choose(header, file)
+        self.code_text(file, *self._text_in(file.head, columns))
         file.header = line + b"\n"
         file.head = file.head[len(file.header) :]
 
@@ -71,30 +72,25 @@ class CsvSource(TableSource):
         """Return the column names in the first line."""
         if not line.strip():
             raise DataError("the first line is blank or the file is empty: name the columns")
-        # Recognise libsvm text and the separator line of Excel before they become column names.
+        # Recognise libsvm text and comments before they become column names.
         if _LIBSVM.match(line):
             raise DataError(
                 "the file seems to be libsvm text (label qid:ID number:value ...):"
                 f" {quote_token(line)}; pass --format libsvm"
             )
-        if line.lower().startswith(b"sep="):
-            raise DataError("the first line is Excel's separator: `tail -n +2` removes it")
         reason, row = self._row(line, 0)
         if reason:
             raise DataError(f"the first line does not name the columns: {reason}")
-        if len(row) == 1 and line.startswith(b"#"):
-            raise DataError("the first line is a comment: `tail -n +2` removes it")
+        is_single = len(row) == 1
+        if line.lower().startswith(b"sep=") or (is_single and line.startswith(b"#")):
+            raise DataError(
+                "the first line is a comment, or Excel's separator: `tail -n +2` removes it"
+            )
         # Suspect another delimiter.
-        for separator, remedy in (
-            (b",", "commas: pass --format csv"),
-            (b"\t", "tabs: pass --format tsv"),
-            (b";", "semicolons: write commas"),
-            (b"|", "vertical bars: write commas"),
-            (b"\1", "control characters: write commas"),
-            (b" ", "blanks: write commas"),
-        ):
-            if len(row) == 1 and separator in line:
-                raise DataError(f"the columns seem to be separated by {remedy}")
+        for separator in ",\t;|\1 ":
+            if is_single and separator in row[0]:
+                remedy = _SEPARATOR_REMEDIES.get(separator, "write commas")
+                raise DataError(f"the columns seem to be separated by {separator!r}: {remedy}")
         return list(map(str.strip, row))
 
     def batch(self, file: File, chunk: Any) -> Batch:
