@@ -21,7 +21,6 @@ from boostrank.core.queries import checked_ids, query_numbers, time_text
 from boostrank.core.types import (
     Array,
     Float32Array,
-    Float64Array,
     Int64Array,
     check_real,
     pandas_index,
@@ -307,36 +306,20 @@ def _coding_of(
 
 
 def _numbers(series: Any, dtype: Any, name: str, trained_on: str | None) -> Array:
-    """Return the numbers in a column, with NaN for missing values."""
+    """Return the numbers in a column, also of Python objects such as Decimal, with NaN for missing
+    values."""
     if dtype.is_temporal():
         raise DataError(
             f"column {name!r} contains times ({dtype}); convert them to numbers, such as days "
             "since a date, or drop the column"
         )
     _check_one_value(series, dtype)
-    if dtype.is_float() or (dtype.is_integer() and not isinstance(dtype, (nw.Int128, nw.UInt128))):
-        values = series.to_numpy()  # old versions return objects if values are missing
-        return values if values.dtype.kind != "O" else _with_none(series, values).astype(np.float64)
-    # Only pandas has complex numbers, and casting would drop the imaginary part.
-    if getattr(getattr(series.to_native(), "dtype", None), "kind", "") == "c":
-        raise DataError(
-            f"column {name!r} contains complex numbers; convert them to real numbers, or drop the"
-            " column"
-        )
-    if isinstance(dtype, nw.Object):
-        return _numbers_of_objects(_with_none(series, series.to_numpy()), name, trained_on)
-    try:
-        return _with_none(series, series.cast(nw.Float64).to_numpy()).astype(np.float64)
-    except Exception as error:  # each library raises its own type
-        native_dtype = getattr(series.to_native(), "dtype", dtype)
-        raise DataError(
-            f"column {name!r} contains {native_dtype}, not numbers; convert or drop it"
-        ) from error
-
-
-def _numbers_of_objects(values: Array, name: str, trained_on: str | None) -> Float64Array:
-    """Return Python objects, such as Decimal, as float64[n], with NaN for None."""
-    check_real(values, f"column {name!r}: values")
+    if isinstance(dtype, (nw.Boolean, nw.Int128, nw.UInt128)) or dtype.is_decimal():
+        series = series.cast(nw.Float64)
+    values = _with_none(series, series.to_numpy())
+    check_real(values, f"values of column {name!r}")
+    if values.dtype.kind in "biuf":
+        return values
     numbers = np.full(values.size, np.nan)
     for row, value in enumerate(values):
         is_text = isinstance(value, str | bytes | bytearray)
@@ -409,21 +392,20 @@ def values_of(frame: Any, name: str) -> Array:
     if isinstance(dtype, _OF_CATEGORIES):
         codes, values = read_codes(series)
         return np.array([*values, None], dtype=object)[codes]
-    if isinstance(dtype, nw.Boolean) or dtype.is_decimal():
+    if isinstance(dtype, nw.Boolean):
         series = series.cast(nw.Float64)
     return _with_none(series, series.to_numpy())
 
 
 def ids_of(frame: Any, name: str) -> Array:
-    """Return a column with query ids like `values_of`, with times as text and exact decimals."""
+    """Return a column with query ids like `values_of`, with times as text."""
     series = _column(frame, name)
     if isinstance(series.dtype, nw.Date | nw.Datetime):
         texts = map(str, series.cast(nw.String).to_list())
         return _with_none(series, np.array(list(map(time_text, texts)), object))
     if getattr(getattr(series.to_native(), "type", None), "extension_name", "") == "arrow.uuid":
         return np.array(series.to_list(), object)
-    is_exact = series.dtype.is_decimal()
-    return _with_none(series, series.to_numpy()) if is_exact else values_of(frame, name)
+    return values_of(frame, name)
 
 
 def _check_one_value(series: Any, dtype: Any) -> None:
