@@ -16,8 +16,9 @@ from boostrank.core.conventions import LABEL
 from boostrank.core.errors import DataError, FileFormatError, warn_user
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import Places, PlacesOf, QueryIndex
+from boostrank.core.text import list_names
 from boostrank.core.types import Array, Float64Array, Int64Array
-from boostrank.data.arrays import Features, default_feature_names
+from boostrank.data.arrays import Features
 from boostrank.data.categories import coarse_words
 from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.feature_space import FeatureSpace
@@ -341,17 +342,10 @@ class Assembler(Totals):
         # Name the features with the most missing values.
         in_columns = ""
         if self.counts[slots.MISSING] and not source.blanks:
-            column_names = names
-            if space.index_base is not None:
-                column_names = default_feature_names(len(names), base)
             counts = missing_in(features)
             fullest = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
-            column_counts = [
-                f"{counts[c]:,} in {column_names[c]}" for c in fullest[:_SHOWN_COLUMNS]
-            ]
-            if fullest.size > _SHOWN_COLUMNS:
-                column_counts.append(f"and in {fullest.size - _SHOWN_COLUMNS} more features")
-            in_columns = f": {', '.join(column_counts)}"
+            column_counts = [f"{counts[column]:,} in {names[column]}" for column in fullest]
+            in_columns = f": {list_names(column_counts, _SHOWN_COLUMNS)}"
         self.describe(in_columns)
         if weights_file is not None:
             queries = side_files.weighted(weights_file, in_order(weights), queries)
@@ -408,12 +402,10 @@ class Assembler(Totals):
             line, first = runs[[i, first_runs[i]], slots.RUN_LINE].tolist()
             if line < before_line:
                 file, line = self.place(line)
-                message = f"qid {ids[i]} reappears after another query"
-                if first_runs[i] == first_runs[i - 1]:
-                    message = f"qid {ids[i]} continues from the previous file (unless ids restart)"
                 raise FileFormatError(
-                    f"{message}; it was first seen on {self.at(first)}: use --regroup to bring its"
-                    " rows together (data larger than memory: boostrank data sort)",
+                    f"qid {ids[i]} reappears after another query; it was first seen on"
+                    f" {self.at(first)}: use --regroup to bring its rows together (data larger than"
+                    " memory: boostrank data sort)",
                     file=file,
                     line=line,
                 )

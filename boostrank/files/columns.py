@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -222,9 +221,6 @@ def _doubts(
     guessed_ids = [roles["id"]] if "id" in roles and "id" not in options.roles else []
     guessed_ids = [name for name in guessed_ids if not is_among(name, DEFAULTS["id"][0])]
     suspects = [name for name in names if is_among(name, _NO_FEATURES)]
-    # Suggest query weights only for a column that is named so.
-    is_weight = suspects and "weight" in suspects[0].lower()
-    weight_remedy = "--weight {first} reads it as query weights, " if is_weight else ""
     in_gain = () if options.gain is None else GainExpression(options.gain).columns
     # Warn of each group of columns with the option that ends the doubt.
     left_out = "{names} {are} left out as "
@@ -238,7 +234,8 @@ def _doubts(
         (guessed_ids, left_out + "document names; --id {typed} silences this warning"),
         (
             suspects,
-            "{names} {are} used as {kind}; " + weight_remedy + "--drop {typed} leaves them out",
+            "{names} {are} used as {kind}; --drop {typed} leaves them out, and --weight COLUMN"
+            " reads query weights",
         ),
         (
             in_features,
@@ -248,8 +245,8 @@ def _doubts(
     ):
         if columns:
             are, kind = ("is", "a feature") if len(columns) == 1 else ("are", "features")
-            typed, first = typed_names(*columns), shlex.quote(columns[0])
-            yield text.format(names=quoted(columns), typed=typed, are=are, kind=kind, first=first)
+            typed = typed_names(*columns)
+            yield text.format(names=quoted(columns), typed=typed, are=are, kind=kind)
 
 
 def _coded(

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain, compress
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from boostrank.files.judgements import (
     DocumentRows,
     Problems,
     choose,
+    count_rows,
     first_text,
     place_of,
     read_rows,
@@ -186,9 +187,9 @@ def _match(
     unjudged_rows = np.sort(first_logged[~is_kept])
     repeated_rows = np.setdiff1d(np.arange(logged_keys.size), first_logged)
     problems = {
-        "unlogged": _count_rows(judges, unlogged_rows),
-        "unjudged": _count_rows(logs, unjudged_rows),
-        "repeated": _count_rows(logs, repeated_rows),
+        "unlogged": count_rows(judges, unlogged_rows),
+        "unjudged": count_rows(logs, unjudged_rows),
+        "repeated": count_rows(logs, repeated_rows),
     }
     if not is_kept.any():
         raise DataError(
@@ -203,7 +204,7 @@ def _match(
     for (column, rows), row_keys in zip(rows_by_column.items(), keys, strict=False):
         values[column], disagreeing_rows = _find_grades(row_keys, rows.values, logged)
         if column != CHANCE:
-            rows.problems["disagreeing"] = _count_rows([rows], disagreeing_rows)
+            rows.problems["disagreeing"] = count_rows([rows], disagreeing_rows)
             for problem, (count, location) in rows.problems.items():
                 earlier_count, earlier_location = problems.get(problem, (0, ""))
                 problems[problem] = earlier_count + count, earlier_location or location
@@ -358,17 +359,10 @@ def _find_grades(
     return values, np.sort(first[low != high])
 
 
-def _count_rows(
-    all_rows: Sequence[DocumentRows], row_numbers: Sequence[int] | Int64Array
-) -> tuple[int, str]:
-    """Return the number of some rows, and the place of the first; see `place_of`."""
-    return len(row_numbers), place_of(all_rows, row_numbers)
-
-
 def _judgements(source: Any, reading: Reading | None) -> DocumentRows:
-    """Read judgements, and return the rows that have a grade."""
+    """Read judgements with moderate grades, where negative grades of qrels are 0."""
     rows = read_rows(source, reading)
-    rows.problems["negative"] = _count_rows([rows], rows.negative)
+    rows.problems["negative"] = count_rows([rows], rows.negative)
     rows.values[rows.negative] = 0.0
     large_row = first_true(np.abs(rows.values) > _LARGEST)
     if large_row is not None:
@@ -376,14 +370,6 @@ def _judgements(source: Any, reading: Reading | None) -> DocumentRows:
             f"{place_of([rows], [large_row])}: the grade {rows.values[large_row]:g} is beyond 2^31;"
             " use numbers such as 0 to 4"
         )
-    is_rated = ~np.isnan(rows.values)
-    rows.problems["unrated"] = _count_rows([rows], np.flatnonzero(~is_rated))
-    rows.qids = list(compress(rows.qids, is_rated))
-    rows.names = list(compress(rows.names, is_rated))
-    rows.lines = list(compress(rows.lines, is_rated))
-    rows.values = rows.values[is_rated]
-    if not rows.qids:
-        raise FileFormatError("the file has no judgements", file=rows.file)
     return rows
 
 

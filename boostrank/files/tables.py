@@ -24,6 +24,7 @@ import numpy as np
 from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.files import foreign_kind
 from boostrank.core.queries import time_text
+from boostrank.core.text import count_of
 from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array, first_true
 from boostrank.data.categories import Categories, Coding, is_coarse
 from boostrank.data.feature_space import FeatureSpace
@@ -214,10 +215,10 @@ class Batch:
         ids = [_canonical(word) for word in dictionary_array.dictionary.to_pylist()]
         codes = np.asarray(dictionary_array.indices.fill_null(-1))
         # `nan` among numbers is a missing id.
-        has_numbers = any(isinstance(qid, int) for qid in ids)
+        missing_words = _NO_ID if any(isinstance(qid, int) for qid in ids) else set[str]()
         reasons = [_why_no_id(qid) for qid in ids] + [missing_reason]
         for i, qid in enumerate(ids):
-            if has_numbers and str(qid).lower() in _NO_ID:
+            if str(qid).lower() in missing_words:
                 reasons[i] = missing_reason
         refused_rows = np.flatnonzero(np.array(reasons, object)[codes] != "")
         faults = [self.fault(row, reasons[codes[row]]) for row in refused_rows]
@@ -474,10 +475,7 @@ def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[s
         or n_values in (1, cells)
         or (n_values > _FEW and n_values > _SHARE * cells)
     ]
-    columns = [
-        f"{name!r} ({n_values:,} value{'s' * (n_values > 1)})"
-        for name, (n_values, _) in text.items()
-    ]
+    columns = [f"{name!r} ({count_of(n_values, 'value')})" for name, (n_values, _) in text.items()]
     options: list[str] = []
     for flag, names in (
         ("drop", no_classes),

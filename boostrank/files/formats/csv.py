@@ -11,12 +11,13 @@ import math
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.errors import DataError, FileFormatError
-from boostrank.core.text import NUMBER, PLAIN_DIGITS, WRITTEN
+from boostrank.core.text import NUMBER, NUMERIC, PLAIN_DIGITS, WRITTEN
 from boostrank.files.blocks import Fault
 from boostrank.files.chunks import (
     HEAD,
@@ -39,6 +40,7 @@ _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
 _INF = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _TRUTH = frozenset((b"True", b"true", b"TRUE", b"False", b"false", b"FALSE"))
 _SEPARATOR_REMEDIES = {",": "pass --format csv", "\t": "pass --format tsv"}
+_VALUE = re.compile(rf"{NUMERIC.pattern}|true|false", re.IGNORECASE)
 _BLANK = STAND_INS | {b""}
 _LIBSVM = re.compile(rb"[+-]?[\d.]\S*[ \t]+(qid:\S+|\d+:\S+)")
 
@@ -130,16 +132,16 @@ class CsvSource(TableSource):
         rows = [self._row(raw.removesuffix(b"\r"), len(columns.header))[1] for raw in raw_lines]
         for position in sorted(set(columns.places) - columns.coded):
             cells = {i: row[position].strip() for i, row in enumerate(rows, 2) if row}
-            cells = {i: word for i, word in cells.items() if word.encode().lower() not in _BLANK}
+            cells = {
+                i: word
+                for i, word in cells.items()
+                if word.encode().lower() not in _BLANK and word not in self.reading.missing_tokens
+            }
             words = set(cells.values())
-            if words and all(map(self._is_text, words)):
+            if words and not any(map(_VALUE.fullmatch, words)):
                 text[position] = len(words), len(cells)
                 lines.append(min(cells))
         return text, min(lines, default=0)
-
-    def _is_text(self, word: str) -> bool:
-        is_number = NUMBER.fullmatch(word) or WRITTEN.fullmatch(word)
-        return not is_number and self._number(word, "", True)[1] != ""
 
     def _table(
         self, text: Text, array: Any, width: int, numbers: Sequence[int], texts: Sequence[int]
@@ -273,13 +275,9 @@ class CsvSource(TableSource):
         categories = reading.trained_categories[columns.names[columns.places.index(position)]]
         if not categories.values or isinstance(categories.values[0], str):
             return column
-        # Turn categories into numbers, unless a word among them is no number.
-        coded = column.dictionary_encode()
-        words = coded.dictionary.to_pylist()
-        if not all(map(NUMBER.fullmatch, words)):
-            return column
-        numbers = pa.array(list(map(float, words)), pa.float64())
-        return pa.DictionaryArray.from_arrays(coded.indices, numbers)
+        with suppress(pa.ArrowInvalid):  # a word among them is no number
+            return column.cast("float64")
+        return column
 
 
 class TsvSource(CsvSource):
