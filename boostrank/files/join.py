@@ -380,9 +380,7 @@ def _of_table(path: str, reading: Reading) -> DocumentRows:
     pa, role_columns, tables = arrow(), rows.columns.values(), []
     for batch in batches(path, texts=header, missing_tokens=reading.missing_tokens):
         rows.add_names(batch)
-        columns = {
-            name: batch.sound(i) for i, name in enumerate(header) if name not in role_columns
-        }
+        columns = {name: batch.sound(name) for name in header if name not in role_columns}
         tables.append(pa.table(columns))
     if not tables:
         raise FileFormatError("no rows", file=path)

@@ -7,6 +7,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from boostrank.files.source import File, Format, Load, OneSource, format_by_magi
 from boostrank.files.tables import Batch, TableSource, arrow, is_buffer, is_number, is_text
 from boostrank.options import typed_names
 
-Batches = Callable[[list[int], int], Iterator[Any]]
-"""A function that yields batches of the columns at some positions, with about a number of rows."""
+Batches = Callable[[list[str], int], Iterator[Any]]
+"""A function that yields batches of some columns, with about a number of rows."""
 
 _FILE, _STREAM = b"ARROW1", b"\xff\xff\xff\xff"
 
@@ -81,22 +82,18 @@ class ColumnarSource(TableSource):
             self.ordered = ordered
         columns = self.choose(schema.names, file, categorical, schema.metadata)
         if reading.lenient and reading.space is None:
-            text = [position for position in columns.places if is_text(schema.field(position).type)]
-            counts = {position: (0, 0) for position in text if position not in columns.coded}
-            self.code_text(file, counts, 0)
+            text = [name for name in columns.features if is_text(schema.field(name).type)]
+            self.code_text(file, {name: (0, 0) for name in text if name not in columns.coded}, 0)
             columns = file.columns
-        numbers, texts = columns.needed()
-        file.places = sorted({*numbers, *texts})
-        if reading.whole:
-            file.places = list(range(len(schema)))
-        for position in columns.places:
-            is_coded = position in columns.coded
-            _check_type(schema.field(position), is_coded, file.name, reading.takes_categories)
+        needed = {*chain(*columns.needed())}
+        file.fields = [name for name in schema.names if reading.whole or name in needed]
+        for name in columns.features:
+            is_coded = name in columns.coded
+            _check_type(schema.field(name), is_coded, file.name, reading.takes_categories)
 
     def batch(self, file: Any, chunk: Any) -> Batch:
         """Return the arrays of a record batch, whose rows count from 1."""
-        names, rows = file.header.names, chunk.num_rows
-        arrays = {position: chunk.column(names[position]) for position in file.places}
+        arrays, rows = {name: chunk.column(name) for name in file.fields}, chunk.num_rows
         size = sum(map(_bytes_of, arrays.values()))
         return Batch(file, np.arange(1, rows + 1), rows, arrays, size=size)
 
@@ -120,9 +117,10 @@ class ArrowSource(ColumnarSource):
         open_reader = ipc.open_stream if is_stream else ipc.open_file
         schema = open_reader(file).schema
 
-        def batches(places: list[int], _: int) -> Iterator[Any]:
+        def batches(names: list[str], _: int) -> Iterator[Any]:
             file.seek(0)
-            reader = open_reader(file, options=ipc.IpcReadOptions(included_fields=places))
+            positions = list(map(schema.names.index, names))
+            reader = open_reader(file, options=ipc.IpcReadOptions(included_fields=positions))
             if is_stream:
                 return reader
             return map(reader.get_batch, range(reader.num_record_batches))
@@ -138,19 +136,17 @@ class ParquetSource(ColumnarSource):
     def open_batches(self, file: Any) -> tuple[Any, int | None, Batches]:
         """Open a Parquet file."""
         parquet = arrow(".parquet").ParquetFile(file, buffer_size=1 << 16, pre_buffer=False)
-        schema = parquet.schema_arrow
 
-        def batches(places: list[int], count: int) -> Iterator[Any]:
-            names = [schema.names[position] for position in places]
+        def batches(names: list[str], count: int) -> Iterator[Any]:
             return parquet.iter_batches(batch_size=count, columns=names)
 
-        return schema, parquet.metadata.num_rows, batches
+        return parquet.schema_arrow, parquet.metadata.num_rows, batches
 
 
 class ColumnarFile(File):
     """An open file that consists of record batches."""
 
-    places: list[int]
+    fields: list[str]
     batches: Batches
 
     def __init__(self, name: str, path: str | None, source: Any, max_bytes: int | None) -> None:
@@ -163,10 +159,10 @@ class ColumnarFile(File):
 
     def loads(self, chunk_bytes: int) -> Iterator[Load]:
         """Yield the batches in order. Each batch is read when the iterator advances."""
-        rows = max(1, chunk_bytes // (4 * max(1, len(self.places))))
+        rows = max(1, chunk_bytes // (4 * max(1, len(self.fields))))
         done, size = 0, self.total or 0
         try:
-            for batch in self.batches(self.places, rows):
+            for batch in self.batches(self.fields, rows):
                 # Check buffer lengths before anything reads them, even for their total size.
                 batch.validate()
                 self.text_bytes += _bytes_of(batch)
@@ -234,8 +230,6 @@ def _check_type(column: Any, is_coded: bool, file: str, takes_categories: bool) 
     reason = f"is of type {kind}"
     if is_coded:
         reason += ", but categories must be text"
-    elif types.is_dictionary(kind):
-        reason = "contains categories, but the model or its training data has numbers there"
     elif is_text(kind):
         reason = "contains text"
         if takes_categories:
