@@ -81,19 +81,21 @@ class ColumnarSource(TableSource):
         if self.columns is None:
             self.ordered = ordered
         columns = self.choose(schema.names, file, categorical, schema.metadata)
+        fields = dict(zip(columns.header, schema, strict=True))
         if reading.lenient and reading.space is None:
-            text = [name for name in columns.features if is_text(schema.field(name).type)]
+            text = [name for name in columns.features if is_text(fields[name].type)]
             self.code_text(file, {name: (0, 0) for name in text if name not in columns.coded}, 0)
             columns = file.columns
-        needed = {*chain(*columns.needed())}
-        file.fields = [name for name in schema.names if reading.whole or name in needed]
+        needed = columns.header if reading.whole else chain(*columns.needed())
+        file.fields = {name: fields[name] for name in needed}
         for name in columns.features:
             is_coded = name in columns.coded
-            _check_type(schema.field(name), is_coded, file.name, reading.takes_categories)
+            _check_type(fields[name], is_coded, file.name, reading.takes_categories)
 
     def batch(self, file: Any, chunk: Any) -> Batch:
         """Return the arrays of a record batch, whose rows count from 1."""
-        arrays, rows = {name: chunk.column(name) for name in file.fields}, chunk.num_rows
+        arrays = {name: chunk.column(column.name) for name, column in file.fields.items()}
+        rows = chunk.num_rows
         size = sum(map(_bytes_of, arrays.values()))
         return Batch(file, np.arange(1, rows + 1), rows, arrays, size=size)
 
@@ -146,7 +148,7 @@ class ParquetSource(ColumnarSource):
 class ColumnarFile(File):
     """An open file that consists of record batches."""
 
-    fields: list[str]
+    fields: dict[str, Any]
     batches: Batches
 
     def __init__(self, name: str, path: str | None, source: Any, max_bytes: int | None) -> None:
@@ -161,8 +163,9 @@ class ColumnarFile(File):
         """Yield the batches in order. Each batch is read when the iterator advances."""
         rows = max(1, chunk_bytes // (4 * max(1, len(self.fields))))
         done, size = 0, self.total or 0
+        names = [column.name for column in self.fields.values()]
         try:
-            for batch in self.batches(self.fields, rows):
+            for batch in self.batches(names, rows):
                 # Check buffer lengths before anything reads them, even for their total size.
                 batch.validate()
                 self.text_bytes += _bytes_of(batch)
