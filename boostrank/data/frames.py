@@ -338,7 +338,7 @@ def _numbers(series: Any, dtype: Any, name: str, trained_on: str | None) -> Arra
 
 def read_codes(column: Any) -> tuple[Int64Array, list[Any]]:
     """Return positions in a list of categories, int64[n], or -1 if missing, and this list, as
-    declared or by appearance.
+    declared or by appearance, which may contain missing values, too.
 
     Args:
         column: a column of a frame, or an Arrow array of a file.
@@ -348,15 +348,9 @@ def read_codes(column: Any) -> tuple[Int64Array, list[Any]]:
     if series.implementation.is_pyarrow() and not dtype.is_nested():
         encoded = series.to_native().unify_dictionaries().combine_chunks()
         encoded = encoded if isinstance(dtype, _OF_CATEGORIES) else encoded.dictionary_encode()
-        values = encoded.dictionary.to_pylist()
         positions = encoded.indices.cast("int64").fill_null(-1).to_numpy()
-    else:
-        positions, values = _encode(series, dtype)
-    # Dictionaries may contain missing values.
-    is_present = np.array([value is not None and value == value for value in values], bool)
-    codes = np.append(np.where(is_present, np.cumsum(is_present) - 1, -1), -1)
-    categories = [value for value, keep in zip(values, is_present.tolist(), strict=True) if keep]
-    return codes[positions], categories
+        return positions, encoded.dictionary.to_pylist()
+    return _encode(series, dtype)
 
 
 def _encode(series: Any, dtype: Any) -> tuple[Int64Array, list[Any]]:

@@ -214,10 +214,11 @@ class Totals:
     def check_rows(self) -> None:
         """Refuse data without rows, or with too many unreadable rows."""
         n_bad, share = int(self.counts[slots.BAD_ROWS]), self.reading.max_bad_share
+        bad_rows = f"{n_bad:,} of {self.n_rows + n_bad:,} rows"
         if n_bad > share * (self.n_rows + n_bad):
             raise FileFormatError(
-                f"{n_bad:,} of {self.n_rows + n_bad:,} rows cannot be read, more than "
-                f"--max-bad-share {share:g}; the first: {self.first_bad}",
+                f"{bad_rows} cannot be read, more than --max-bad-share {share:g}; the first:"
+                f" {self.first_bad}",
                 file=self.name,
             )
         if self.n_rows == 0:
@@ -226,9 +227,7 @@ class Totals:
             if not rows:
                 self.warn(NO_ROWS, part.name)
         if n_bad:
-            self.warn(
-                f"{n_bad:,} of {self.n_rows + n_bad:,} rows skipped; the first: {self.first_bad}"
-            )
+            self.warn(f"{bad_rows} skipped; the first: {self.first_bad}")
         for message in self.source.warnings:
             self.warn_or_refuse(message)
 
@@ -293,7 +292,6 @@ class Assembler(Totals):
         self.blocks: list[Any] = []
         self._runs: list[Int64Array] = []
         self._row_lines: list[list[Int64Array]] = []  # `rows` and `lines` of `place_of_row`
-        self._rounded_columns: dict[str, None] = {}
         self._query_texts: dict[str, str] = {}
 
     def add(self, file: File, block: Block) -> None:
@@ -302,7 +300,6 @@ class Assembler(Totals):
         self._runs.append(runs)
         breaks = np.flatnonzero(np.diff(block.lines, prepend=-1) != 1)
         self._row_lines.append([self.n_rows + breaks, self.n_lines + block.lines[breaks]])
-        self._rounded_columns |= dict.fromkeys(block.coarse)
         self._query_texts |= block.words
         if block.bad and not self.reading.skip:  # the first error by line
             self._check_regroup(before_line=self.n_lines + block.bad[0].line)
@@ -317,8 +314,9 @@ class Assembler(Totals):
         """Return the data set."""
         reading, source = self.reading, self.source
         self.check_rows()
-        if self._rounded_columns:
-            self.warn_or_refuse(coarse_words(self._rounded_columns))
+        rounded_columns = dict.fromkeys(name for block in self.blocks for name in block.coarse)
+        if rounded_columns:
+            self.warn_or_refuse(coarse_words(rounded_columns))
         space = source.schema(self)
         names, base = space.feature_names, space.index_base or 0
         queries, order = self._queries()

@@ -398,19 +398,17 @@ def _typed(rows: DocumentRows, name: str) -> Any:
         with suppress(arrow().ArrowInvalid):
             return column.cast(kind)
     texts = column.to_pylist()
-    odd_rows = [row for row, text in enumerate(texts) if text and np.isnan(number_in(text))]
-    written_rows = [row for row in odd_rows if texts[row].encode().lower() not in STAND_INS]
-    only_stand_ins = not written_rows and len(odd_rows) == len(texts) - column.null_count
-    if (
-        not odd_rows
-        or only_stand_ins
-        or not all(WRITTEN.fullmatch(texts[row]) for row in written_rows)
-    ):
+    words = dict.fromkeys(filter(None, texts))
+    odd_words = [word for word in words if np.isnan(number_in(word))]
+    stand_ins = [word for word in odd_words if word.encode().lower() in STAND_INS]
+    are_numbers = all(WRITTEN.fullmatch(word) for word in odd_words if word not in stand_ins)
+    if not odd_words or not are_numbers or len(stand_ins) == len(words):
         return column
-    text, reason = texts[odd_rows[0]], f": {PLAIN_DIGITS}"
-    if not written_rows:
-        reason = STANDS_FOR_MISSING.format(shlex.quote(text))
-    raise rows.refuse(odd_rows[0], f"value {text!r} of column {name!r} is not a number{reason}")
+    reason = f": {PLAIN_DIGITS}"
+    if odd_words == stand_ins:
+        reason = STANDS_FOR_MISSING.format(shlex.quote(odd_words[0]))
+    message = f"value {odd_words[0]!r} of column {name!r} is not a number{reason}"
+    raise rows.refuse(texts.index(odd_words[0]), message)
 
 
 def _read_features(path: str, reading: Reading) -> DocumentRows:

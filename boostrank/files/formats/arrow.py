@@ -4,7 +4,6 @@ requested columns."""
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
@@ -15,27 +14,22 @@ import numpy as np
 from boostrank.core.errors import FileFormatError
 from boostrank.core.files import path_of
 from boostrank.data.roles import pandas_metadata
-from boostrank.files.source import File, Format, Load, OneSource, format_by_magic
+from boostrank.files.source import File, Format, Load, OneSource
 from boostrank.files.tables import Batch, TableSource, arrow, is_buffer, is_number, is_text
 from boostrank.options import typed_names
 
 Batches = Callable[[list[str], int], Iterator[Any]]
 """A function that yields batches of some columns, with about a number of rows."""
 
-_FILE, _STREAM = b"ARROW1", b"\xff\xff\xff\xff"
+_PARQUET, _FILE, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
 
 class ColumnarSource(TableSource):
-    """Source of files that consist of record batches. Each format defines how to open such a
-    file."""
+    """Source of Parquet and Arrow files, which consist of record batches. The content of a file
+    decides which it is."""
 
     by_row = True
     unused = (*TableSource.unused, "missing_tokens")
-    name = ""
-
-    @abstractmethod
-    def open_batches(self, file: Any) -> tuple[Any, int | None, Batches]:
-        """Return the schema, the number of rows (None if unknown), and the batches."""
 
     def open_file(self, source: OneSource, max_bytes: int | None) -> ColumnarFile:
         """Open a frame's buffer or a regular file.
@@ -59,14 +53,14 @@ class ColumnarSource(TableSource):
         """
         pa, reading = arrow(), self.reading
         try:
-            spec = format_by_magic(bytes(file.handle.read(8)))
+            head = bytes(file.handle.read(8))
             file.handle.seek(0)
-            if spec is None or spec.source is not type(self):
-                reason = f"the file is not a {self.name} file (Feather: version 2)"
-                if spec is not None:
-                    reason = f"this is a {spec.name} file; use --format {spec.name}"
-                raise FileFormatError(reason, file=file.name)
-            schema, file.rows, file.batches = self.open_batches(file.handle)
+            if not head.startswith((_PARQUET, _FILE, _STREAM)):
+                raise FileFormatError(
+                    "the file is neither Parquet nor Arrow (Feather: version 2)", file=file.name
+                )
+            open_batches = _open_parquet if head.startswith(_PARQUET) else _open_arrow
+            schema, file.rows, file.batches = open_batches(file.handle)
             file.header = schema
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise FileFormatError(
@@ -106,43 +100,35 @@ class ColumnarSource(TableSource):
         return rows, schema, batch.lines
 
 
-class ArrowSource(ColumnarSource):
-    """Source of Arrow files."""
+def _open_arrow(file: Any) -> tuple[Any, int | None, Batches]:
+    """Return the schema and the batches of an Arrow stream or file, whose number of rows is
+    unknown."""
+    ipc = arrow(".ipc")
+    is_stream = bytes(file.read(len(_STREAM))) == _STREAM
+    file.seek(0)
+    open_reader = ipc.open_stream if is_stream else ipc.open_file
+    schema = open_reader(file).schema
 
-    name = "Arrow"
-
-    def open_batches(self, file: Any) -> tuple[Any, int | None, Batches]:
-        """Open an Arrow stream or file, whose number of rows is unknown."""
-        ipc = arrow(".ipc")
-        is_stream = bytes(file.read(len(_STREAM))) == _STREAM
+    def batches(names: list[str], _: int) -> Iterator[Any]:
         file.seek(0)
-        open_reader = ipc.open_stream if is_stream else ipc.open_file
-        schema = open_reader(file).schema
+        positions = list(map(schema.names.index, names))
+        reader = open_reader(file, options=ipc.IpcReadOptions(included_fields=positions))
+        if is_stream:
+            return reader
+        return map(reader.get_batch, range(reader.num_record_batches))
 
-        def batches(names: list[str], _: int) -> Iterator[Any]:
-            file.seek(0)
-            positions = list(map(schema.names.index, names))
-            reader = open_reader(file, options=ipc.IpcReadOptions(included_fields=positions))
-            if is_stream:
-                return reader
-            return map(reader.get_batch, range(reader.num_record_batches))
-
-        return schema, None, batches
+    return schema, None, batches
 
 
-class ParquetSource(ColumnarSource):
-    """Source of Parquet files, read page by page."""
+def _open_parquet(file: Any) -> tuple[Any, int | None, Batches]:
+    """Return the schema, the number of rows and the batches of a Parquet file, which is read page
+    by page."""
+    parquet = arrow(".parquet").ParquetFile(file, buffer_size=1 << 16, pre_buffer=False)
 
-    name = "Parquet"
+    def batches(names: list[str], count: int) -> Iterator[Any]:
+        return parquet.iter_batches(batch_size=count, columns=names)
 
-    def open_batches(self, file: Any) -> tuple[Any, int | None, Batches]:
-        """Open a Parquet file."""
-        parquet = arrow(".parquet").ParquetFile(file, buffer_size=1 << 16, pre_buffer=False)
-
-        def batches(names: list[str], count: int) -> Iterator[Any]:
-            return parquet.iter_batches(batch_size=count, columns=names)
-
-        return parquet.schema_arrow, parquet.metadata.num_rows, batches
+    return parquet.schema_arrow, parquet.metadata.num_rows, batches
 
 
 class ColumnarFile(File):
@@ -244,11 +230,11 @@ def _check_type(column: Any, is_coded: bool, file: str, takes_categories: bool) 
 
 SPECS = (
     Format(
-        "parquet", ParquetSource, (".parquet", ".pq", ".parq"), begins=(b"PAR1",), is_table=True
+        "parquet", ColumnarSource, (".parquet", ".pq", ".parq"), begins=(_PARQUET,), is_table=True
     ),
     Format(
         "arrow",
-        ArrowSource,
+        ColumnarSource,
         (".arrow", ".feather", ".ipc", ".arrows"),
         aliases=("feather", "ipc"),
         begins=(_FILE, _STREAM),

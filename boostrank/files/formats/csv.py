@@ -264,7 +264,7 @@ class CsvSource(TableSource):
         else:  # words keep their blanks
             is_number = pc.match_substring_regex(trimmed, f"^({NUMBER.pattern})$")
             column = pc.if_else(is_number, trimmed, column)
-        if name == columns.qid and name not in columns.texts:
+        if name == columns.qid:
             return column
         # Make missing words null, except in query ids.
         is_missing = pc.is_in(trimmed, value_set=pa.array(["", *reading.missing_tokens]))
