@@ -45,13 +45,8 @@ from boostrank.data.roles import (
 _VALUES_AT_A_TIME = 1 << 21  # source and target stay in the processor's cache
 _COLLECTING = ("to_table", "to_arrow_table", "fetch_arrow_table", "to_pandas", "collect")
 """Methods of objects that are not tables, but can return one."""
-_UNORDERED = {
-    "duckdb": "to_arrow_table",
-    "ibis": "to_pyarrow",
-    "pyspark": "toPandas",
-    "pyspark[connect]": "toPandas",
-}
-"""Libraries whose lazy tables have no row order, and the method that collects a table."""
+_UNORDERED = ("duckdb", "ibis", "pyspark", "pyspark[connect]")
+"""Libraries whose lazy tables have no row order."""
 _ONE_COLUMN = "features must be a two-dimensional table, not a single column"
 _OF_CATEGORIES = (nw.Categorical, nw.Enum)
 _SEVERAL = "column {!r} contains {}, not numbers; extract one value, or drop the column"
@@ -81,8 +76,7 @@ def as_frame(X: Any, *, whole: bool = False) -> Any:
         if library in _UNORDERED and not whole:
             warn_user(
                 f"a lazy {library} table has no fixed row order: labels, query ids and scores may"
-                " not match its rows; collect it once and use table ="
-                f" frame.{_UNORDERED[library]}()"
+                " not match its rows; collect it once, and pass the table"
             )
         return frame.collect()
     if isinstance(frame, nw.Series):
@@ -164,10 +158,10 @@ def read_frame(
     for column in (*column_of_role.values(), *dropped):
         if column not in names:
             raise DataError(f"the data frame has no column {column!r}; it has {', '.join(names)}")
+    used_columns = {*column_of_role.values(), *dropped}
     for role in ("label", "qid"):
         if role in column_of_role:
             continue
-        used_columns = {*column_of_role.values(), *dropped}
         is_plain = role in names and role not in used_columns
         role_column = role if is_plain else usual_column(role, names, used_columns)
         if role_column is None:
@@ -176,6 +170,7 @@ def read_frame(
                 f" name it with {role}=; it has {', '.join(names)}"
             )
         column_of_role[role] = role_column
+        used_columns.add(role_column)
     # Read them, and leave out the index of pandas.
     columns = {
         role: (ids_of if role == "qid" else values_of)(table, name)
@@ -184,7 +179,6 @@ def read_frame(
     if "id" in columns:
         documents = ["" if name is None or name != name else str(name) for name in columns["id"]]
         columns["id"] = np.array(documents, object)
-    used_columns = {*column_of_role.values(), *dropped}
     table = without_index(table, {*used_columns, *features})
     table = table[:, [i for i, name in enumerate(names_of(table)) if name not in used_columns]]
     if not table.columns:

@@ -16,7 +16,7 @@ from boostrank.core.conventions import LABEL
 from boostrank.core.errors import DataError, FileFormatError, warn_user
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import Places, PlacesOf, QueryIndex
-from boostrank.core.text import list_names
+from boostrank.core.text import count_of, list_names
 from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.arrays import Features
 from boostrank.data.categories import coarse_words
@@ -146,7 +146,7 @@ class Totals:
     def name(self) -> str:
         """Name of the data set, for messages."""
         count = len(self.parts) - 1
-        return self.parts[0].name + (f" and {count} more file{'s' * (count > 1)}" if count else "")
+        return self.parts[0].name + (f" and {count_of(count, 'more file')}" if count else "")
 
     @property
     def has_zero(self) -> bool:

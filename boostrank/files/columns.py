@@ -217,30 +217,28 @@ def _doubts(
     suspects = [name for name in names if is_among(name, _NO_FEATURES)]
     in_gain = () if options.gain is None else GainExpression(options.gain).columns
     # Warn of each group of columns with the option that ends the doubt.
-    left_out = "{names} {are} left out as "
     in_features = [name for name in in_gain if name in names and name != LABEL]
     for columns, text in (
-        (id_columns, left_out + "document ids; --drop {typed} silences this warning"),
+        (id_columns, "left out as document ids: {names}; --drop {typed} silences this warning"),
         (
             index_names,
-            left_out + "the index of a pandas frame; --drop {typed} silences this warning",
+            "left out as the index of a pandas frame: {names}; --drop {typed} silences this"
+            " warning",
         ),
-        (guessed_ids, left_out + "document names; --id {typed} silences this warning"),
+        (guessed_ids, "left out as document names: {names}; --id {typed} silences this warning"),
         (
             suspects,
-            "{names} {are} used as {kind}; --drop {typed} leaves them out, and --weight COLUMN"
-            " reads query weights",
+            "used as features: {names}; --drop {typed} leaves them out, and --weight COLUMN reads"
+            " query weights",
         ),
         (
             in_features,
-            "{names} in the gain {are} used as {kind} too; if the values are not known when the"
-            " model ranks documents, --drop {typed} removes them from the features only",
+            "used in the gain and as features: {names}; if the values are not known when the model"
+            " ranks documents, --drop {typed} removes them from the features only",
         ),
     ):
         if columns:
-            are, kind = ("is", "a feature") if len(columns) == 1 else ("are", "features")
-            typed = typed_names(*columns)
-            yield text.format(names=quoted(columns), typed=typed, are=are, kind=kind)
+            yield text.format(names=quoted(columns), typed=typed_names(*columns))
 
 
 def _coded(

@@ -589,7 +589,7 @@ def batches(
                 raise block.bad[0].error(file.name, first, by_row=source.by_row)
             batch = block.result
             if batch is not None:
-                batch.first, batch.by_row = first, source.by_row
+                batch.first = first
                 yield batch
                 first += batch.n_lines
 

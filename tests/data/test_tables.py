@@ -509,7 +509,7 @@ def test_columns_of_later_files_go_by_name(write: Write) -> None:
 
 def test_features_with_the_names_of_labels_and_queries_stay_features(write: Write) -> None:
     text = "rel,s,label,query_id,relevance\n1,1,2,3,4\n"
-    with pytest.warns(DataWarning, match="are used as features"):
+    with pytest.warns(DataWarning, match="used as features"):
         train = boostrank.read(write(text), label="rel", qid="s", drop="relevance")
     for header, row in (("query_id,label", "3,2"), ("relevance,query_id,label", "4,3,2")):
         path = write(f"{header}\n{row}\n", "rows.csv")

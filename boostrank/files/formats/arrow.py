@@ -91,7 +91,7 @@ class ColumnarSource(TableSource):
         arrays = {name: chunk.column(column.name) for name, column in file.fields.items()}
         rows = chunk.num_rows
         size = sum(map(_bytes_of, arrays.values()))
-        return Batch(file, np.arange(1, rows + 1), rows, arrays, size=size)
+        return Batch(file, np.arange(1, rows + 1), rows, arrays, size=size, by_row=True)
 
     def written(self, chunk: Any, batch: Batch) -> tuple[Any, Any, Any]:
         """Return the rows as a record batch, with its schema."""
