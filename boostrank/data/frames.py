@@ -307,13 +307,15 @@ def _numbers(series: Any, dtype: Any, name: str, trained_on: str | None) -> Arra
             f"column {name!r} contains times ({dtype}); convert them to numbers, such as days "
             "since a date, or drop the column"
         )
-    _check_one_value(series, dtype)
+    if dtype.is_nested():
+        raise DataError(_SEVERAL.format(series.name, dtype))
     if isinstance(dtype, (nw.Boolean, nw.Int128, nw.UInt128)) or dtype.is_decimal():
         series = series.cast(nw.Float64)
     values = _with_none(series, series.to_numpy())
     check_real(values, f"values of column {name!r}")
     if values.dtype.kind in "biuf":
         return values
+    # Convert Python objects one by one, to name the one that is no number.
     numbers = np.full(values.size, np.nan)
     for row, value in enumerate(values):
         is_text = isinstance(value, str | bytes | bytearray)
@@ -376,7 +378,8 @@ def values_of(frame: Any, name: str) -> Array:
     values are None."""
     series = _column(frame, name)
     dtype = series.dtype
-    _check_one_value(series, dtype)
+    if dtype.is_nested():
+        raise DataError(_SEVERAL.format(series.name, dtype))
     if isinstance(dtype, _OF_CATEGORIES):
         codes, values = read_codes(series)
         return np.array([*values, None], dtype=object)[codes]
@@ -394,12 +397,6 @@ def ids_of(frame: Any, name: str) -> Array:
     if getattr(getattr(series.to_native(), "type", None), "extension_name", "") == "arrow.uuid":
         return np.array(series.to_list(), object)
     return values_of(frame, name)
-
-
-def _check_one_value(series: Any, dtype: Any) -> None:
-    """Refuse a column with several values per row."""
-    if dtype.is_nested():
-        raise DataError(_SEVERAL.format(series.name, dtype))
 
 
 def _with_none(series: Any, values: Array) -> Array:

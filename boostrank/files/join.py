@@ -283,6 +283,7 @@ def grades_by_name(
         "the data", qids=qids, names=names, lines=list(range(1, 1 + len(qids)))
     )
     _name_queries(judged_rows, [documents])
+    # Look for the documents of the data among the graded ones.
     judged_keys, keys = _number_documents([judged_rows, documents])[2]
     unmatched_keys = np.setdiff1d(judged_keys, keys)
     if unmatched_keys.size == np.unique(judged_keys).size:

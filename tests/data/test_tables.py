@@ -253,7 +253,11 @@ HEAD = "label,qid,a,b\n"
         (HEAD + "1,1,2,3\n0,1,3,4,5\n", 3, "the row has 5 cells"),
         (HEAD + ",1,2,3\n", 2, "label in column 'label' is missing"),
         (HEAD + "nan,1,2,3\n", 2, "label in column 'label' is missing"),
-        (HEAD + "inf,1,2,3\n", 2, "label in column 'label' is inf; every row needs a finite number"),
+        (
+            HEAD + "inf,1,2,3\n",
+            2,
+            "label in column 'label' is inf; every row needs a finite number",
+        ),
         (HEAD + "1e999,1,2,3\n", 2, "is inf"),
         (HEAD + "1,,2,3\n", 2, "query id in column 'qid' is missing"),
         (HEAD + "1,1.5,2,3\n", 2, "query id '1.5' is not an integer"),

@@ -146,6 +146,7 @@ class CsvSource(TableSource):
         """Return an Arrow table, or None if pyarrow fails."""
         if np.any(array == 0) or np.any((array[:-1] == 13) & (array[1:] != 10)):
             return None
+        # A column whose first cell is a truth value is read as such, because pyarrow reads no mix.
         pa, reader = arrow(), arrow(".csv")
         first = bytes(text.buffer[: text.buffer.index(b"\n")]).split(self.delimiter.encode())
         cells = zip(columns.header, first, strict=False)
