@@ -164,9 +164,10 @@ def checked_counts(
     The position may be missing in a row without impressions, and becomes 1.
     """
     position, impressions_name, clicked = names
-    impressions = whole_numbers(number(impressions_name), impressions_name, 0, _MOST, True, refuse)
-    clicks = whole_numbers(number(clicked), clicked, 0, _MOST, True, refuse)
-    positions = whole_numbers(number(position), position, 1, MAX_POSITION, impressions > 0, refuse)
+    impressions = whole_numbers(number(impressions_name), impressions_name, 0, _MOST, refuse)
+    clicks = whole_numbers(number(clicked), clicked, 0, _MOST, refuse)
+    shown_at = np.where(impressions > 0, number(position), 1)
+    positions = whole_numbers(shown_at, position, 1, MAX_POSITION, refuse)
     row = first_true(clicks > impressions)
     if row is not None:
         raise refuse(
@@ -213,7 +214,7 @@ class ClickLog:
         def refuse(entry: int, reason: str) -> DataError:
             return DataError(f"entry {entry} of the click log: {reason}")
 
-        rows = whole_numbers(read["row"] + 1, "row", 1, self.n_documents, True, refuse) - 1
+        rows = whole_numbers(read["row"] + 1, "row", 1, self.n_documents, refuse) - 1
         positions, *counts = checked_counts(read.__getitem__, COLUMNS[1:], refuse)
         # Sort by row and position, and sum equal entries.
         entries = np.flatnonzero(counts[0])

@@ -116,12 +116,12 @@ def _sum_tables(
     first = ""
     numbers = [position, impressions, clicked] if impressions else [position]
     numbers += [] if keys else [row]
-    truths = () if impressions else (clicked,)
+    truths = [] if impressions else [clicked]
     nothing = pa.array([], pa.int64())
     waiting = [pa.table(4 * [nothing], ["row", "position", "shown", "clicked"])]
     for path in paths:
         own_keys = _keys_in(path, keys) if keys else ()
-        for batch in batches(path, numbers=numbers, texts=own_keys, truths=truths):
+        for batch in batches(path, numbers=numbers, texts=[*own_keys, *truths]):
             if keys:
                 rows, lost = _documents(batch, own_keys, index)
                 n_rows += rows.size

@@ -67,20 +67,18 @@ def named_columns(columns: Any, names: Sequence[str]) -> list[str]:
             f"categorical_feature={columns!r} must be a list of column names or positions"
         )
     # Find each column by its position or name.
-    selected = []
+    selected, numbered_names = [], dict(enumerate(names))
     for column in columns:
+        name = str(column)
         if isinstance(column, int | np.integer) and not isinstance(column, bool):
-            if not 0 <= column < len(names):
-                raise DataError(
-                    f"categorical_feature: there is no column {column}; the last one is"
-                    f" {len(names) - 1}"
-                )
-            selected.append(names[int(column)])
-        elif str(column) in names:
-            selected.append(str(column))
-        else:
+            name = numbered_names.get(int(column), "")
+        if name not in names:
             hint = did_you_mean(str(column), names, list_all=False)
-            raise DataError(f"categorical_feature: there is no feature {column!r}.{hint}")
+            raise DataError(
+                f"categorical_feature: there is no feature {column!r}; positions end at"
+                f" {len(names) - 1}.{hint}"
+            )
+        selected.append(name)
     return list(dict.fromkeys(selected))
 
 
@@ -122,12 +120,14 @@ class Coding:
         return Categories(tuple(self._codes), self._ordered)
 
     def codes(self, positions: Int64Array, values: Sequence[Any]) -> Float32Array:
-        """Return codes, float32[n], for positions in `values`, where -1 is missing. Unknown
-        categories become NaN."""
+        """Return codes, float32[n], for positions in `values`, where -1 is missing. Missing and
+        unknown categories become NaN."""
         value_counts = np.bincount(positions[positions >= 0], minlength=len(values))
         code_of_value = np.full(len(values) + 1, np.nan, np.float32)  # the last entry is for -1
         for i, raw_value in enumerate(values):
             value = raw_value.item() if isinstance(raw_value, np.generic) else raw_value
+            if value is None or value != value:
+                continue
             value_kind = _kind_of(value)
             if value_kind is None:
                 raise DataError(

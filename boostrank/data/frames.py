@@ -21,7 +21,6 @@ from boostrank.core.queries import checked_ids, query_numbers, time_text
 from boostrank.core.types import (
     Array,
     Float32Array,
-    Float64Array,
     Int64Array,
     check_real,
     pandas_index,
@@ -46,13 +45,8 @@ from boostrank.data.roles import (
 _VALUES_AT_A_TIME = 1 << 21  # source and target stay in the processor's cache
 _COLLECTING = ("to_table", "to_arrow_table", "fetch_arrow_table", "to_pandas", "collect")
 """Methods of objects that are not tables, but can return one."""
-_UNORDERED = {
-    "duckdb": "to_arrow_table",
-    "ibis": "to_pyarrow",
-    "pyspark": "toPandas",
-    "pyspark[connect]": "toPandas",
-}
-"""Libraries whose lazy tables have no row order, and the method that collects a table."""
+_UNORDERED = ("duckdb", "ibis", "pyspark", "pyspark[connect]")
+"""Libraries whose lazy tables have no row order."""
 _ONE_COLUMN = "features must be a two-dimensional table, not a single column"
 _OF_CATEGORIES = (nw.Categorical, nw.Enum)
 _SEVERAL = "column {!r} contains {}, not numbers; extract one value, or drop the column"
@@ -82,8 +76,7 @@ def as_frame(X: Any, *, whole: bool = False) -> Any:
         if library in _UNORDERED and not whole:
             warn_user(
                 f"a lazy {library} table has no fixed row order: labels, query ids and scores may"
-                " not match its rows; collect it once and use table ="
-                f" frame.{_UNORDERED[library]}()"
+                " not match its rows; collect it once, and pass the table"
             )
         return frame.collect()
     if isinstance(frame, nw.Series):
@@ -165,10 +158,10 @@ def read_frame(
     for column in (*column_of_role.values(), *dropped):
         if column not in names:
             raise DataError(f"the data frame has no column {column!r}; it has {', '.join(names)}")
+    used_columns = {*column_of_role.values(), *dropped}
     for role in ("label", "qid"):
         if role in column_of_role:
             continue
-        used_columns = {*column_of_role.values(), *dropped}
         is_plain = role in names and role not in used_columns
         role_column = role if is_plain else usual_column(role, names, used_columns)
         if role_column is None:
@@ -177,6 +170,7 @@ def read_frame(
                 f" name it with {role}=; it has {', '.join(names)}"
             )
         column_of_role[role] = role_column
+        used_columns.add(role_column)
     # Read them, and leave out the index of pandas.
     columns = {
         role: (ids_of if role == "qid" else values_of)(table, name)
@@ -185,7 +179,6 @@ def read_frame(
     if "id" in columns:
         documents = ["" if name is None or name != name else str(name) for name in columns["id"]]
         columns["id"] = np.array(documents, object)
-    used_columns = {*column_of_role.values(), *dropped}
     table = without_index(table, {*used_columns, *features})
     table = table[:, [i for i, name in enumerate(names_of(table)) if name not in used_columns]]
     if not table.columns:
@@ -307,36 +300,22 @@ def _coding_of(
 
 
 def _numbers(series: Any, dtype: Any, name: str, trained_on: str | None) -> Array:
-    """Return the numbers in a column, with NaN for missing values."""
+    """Return the numbers in a column, also of Python objects such as Decimal, with NaN for missing
+    values."""
     if dtype.is_temporal():
         raise DataError(
             f"column {name!r} contains times ({dtype}); convert them to numbers, such as days "
             "since a date, or drop the column"
         )
-    _check_one_value(series, dtype)
-    if dtype.is_float() or (dtype.is_integer() and not isinstance(dtype, (nw.Int128, nw.UInt128))):
-        values = series.to_numpy()  # old versions return objects if values are missing
-        return values if values.dtype.kind != "O" else _with_none(series, values).astype(np.float64)
-    # Only pandas has complex numbers, and casting would drop the imaginary part.
-    if getattr(getattr(series.to_native(), "dtype", None), "kind", "") == "c":
-        raise DataError(
-            f"column {name!r} contains complex numbers; convert them to real numbers, or drop the"
-            " column"
-        )
-    if isinstance(dtype, nw.Object):
-        return _numbers_of_objects(_with_none(series, series.to_numpy()), name, trained_on)
-    try:
-        return _with_none(series, series.cast(nw.Float64).to_numpy()).astype(np.float64)
-    except Exception as error:  # each library raises its own type
-        native_dtype = getattr(series.to_native(), "dtype", dtype)
-        raise DataError(
-            f"column {name!r} contains {native_dtype}, not numbers; convert or drop it"
-        ) from error
-
-
-def _numbers_of_objects(values: Array, name: str, trained_on: str | None) -> Float64Array:
-    """Return Python objects, such as Decimal, as float64[n], with NaN for None."""
-    check_real(values, f"column {name!r}: values")
+    if dtype.is_nested():
+        raise DataError(_SEVERAL.format(series.name, dtype))
+    if isinstance(dtype, (nw.Boolean, nw.Int128, nw.UInt128)) or dtype.is_decimal():
+        series = series.cast(nw.Float64)
+    values = _with_none(series, series.to_numpy())
+    check_real(values, f"values of column {name!r}")
+    if values.dtype.kind in "biuf":
+        return values
+    # Convert Python objects one by one, to name the one that is no number.
     numbers = np.full(values.size, np.nan)
     for row, value in enumerate(values):
         is_text = isinstance(value, str | bytes | bytearray)
@@ -355,7 +334,7 @@ def _numbers_of_objects(values: Array, name: str, trained_on: str | None) -> Flo
 
 def read_codes(column: Any) -> tuple[Int64Array, list[Any]]:
     """Return positions in a list of categories, int64[n], or -1 if missing, and this list, as
-    declared or by appearance.
+    declared or by appearance, which may contain missing values, too.
 
     Args:
         column: a column of a frame, or an Arrow array of a file.
@@ -365,15 +344,9 @@ def read_codes(column: Any) -> tuple[Int64Array, list[Any]]:
     if series.implementation.is_pyarrow() and not dtype.is_nested():
         encoded = series.to_native().unify_dictionaries().combine_chunks()
         encoded = encoded if isinstance(dtype, _OF_CATEGORIES) else encoded.dictionary_encode()
-        values = encoded.dictionary.to_pylist()
         positions = encoded.indices.cast("int64").fill_null(-1).to_numpy()
-    else:
-        positions, values = _encode(series, dtype)
-    # Dictionaries may contain missing values.
-    is_present = np.array([value is not None and value == value for value in values], bool)
-    codes = np.append(np.where(is_present, np.cumsum(is_present) - 1, -1), -1)
-    categories = [value for value, keep in zip(values, is_present.tolist(), strict=True) if keep]
-    return codes[positions], categories
+        return positions, encoded.dictionary.to_pylist()
+    return _encode(series, dtype)
 
 
 def _encode(series: Any, dtype: Any) -> tuple[Int64Array, list[Any]]:
@@ -405,31 +378,25 @@ def values_of(frame: Any, name: str) -> Array:
     values are None."""
     series = _column(frame, name)
     dtype = series.dtype
-    _check_one_value(series, dtype)
+    if dtype.is_nested():
+        raise DataError(_SEVERAL.format(series.name, dtype))
     if isinstance(dtype, _OF_CATEGORIES):
         codes, values = read_codes(series)
         return np.array([*values, None], dtype=object)[codes]
-    if isinstance(dtype, nw.Boolean) or dtype.is_decimal():
+    if isinstance(dtype, nw.Boolean):
         series = series.cast(nw.Float64)
     return _with_none(series, series.to_numpy())
 
 
 def ids_of(frame: Any, name: str) -> Array:
-    """Return a column with query ids like `values_of`, with times as text and exact decimals."""
+    """Return a column with query ids like `values_of`, with times as text."""
     series = _column(frame, name)
     if isinstance(series.dtype, nw.Date | nw.Datetime):
         texts = map(str, series.cast(nw.String).to_list())
         return _with_none(series, np.array(list(map(time_text, texts)), object))
     if getattr(getattr(series.to_native(), "type", None), "extension_name", "") == "arrow.uuid":
         return np.array(series.to_list(), object)
-    is_exact = series.dtype.is_decimal()
-    return _with_none(series, series.to_numpy()) if is_exact else values_of(frame, name)
-
-
-def _check_one_value(series: Any, dtype: Any) -> None:
-    """Refuse a column with several values per row."""
-    if dtype.is_nested():
-        raise DataError(_SEVERAL.format(series.name, dtype))
+    return values_of(frame, name)
 
 
 def _with_none(series: Any, values: Array) -> Array:

@@ -70,7 +70,7 @@ class Profile(Totals):
         self.files = files
         self.options = options
         self.causes: dict[str, FileFormatError] = {}
-        self.text: dict[str, int] = {}
+        self.text: dict[str, None] = {}
         self.broken: list[FileFormatError] = []
         self.stand_ins: dict[str, tuple[int, int]] = {}
         self.stand_in_rows = 0

@@ -16,8 +16,9 @@ from boostrank.core.conventions import LABEL
 from boostrank.core.errors import DataError, FileFormatError, warn_user
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import Places, PlacesOf, QueryIndex
+from boostrank.core.text import count_of, list_names
 from boostrank.core.types import Array, Float64Array, Int64Array
-from boostrank.data.arrays import Features, default_feature_names
+from boostrank.data.arrays import Features
 from boostrank.data.categories import coarse_words
 from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.feature_space import FeatureSpace
@@ -145,7 +146,7 @@ class Totals:
     def name(self) -> str:
         """Name of the data set, for messages."""
         count = len(self.parts) - 1
-        return self.parts[0].name + (f" and {count} more file{'s' * (count > 1)}" if count else "")
+        return self.parts[0].name + (f" and {count_of(count, 'more file')}" if count else "")
 
     @property
     def has_zero(self) -> bool:
@@ -213,10 +214,11 @@ class Totals:
     def check_rows(self) -> None:
         """Refuse data without rows, or with too many unreadable rows."""
         n_bad, share = int(self.counts[slots.BAD_ROWS]), self.reading.max_bad_share
+        bad_rows = f"{n_bad:,} of {self.n_rows + n_bad:,} rows"
         if n_bad > share * (self.n_rows + n_bad):
             raise FileFormatError(
-                f"{n_bad:,} of {self.n_rows + n_bad:,} rows cannot be read, more than "
-                f"--max-bad-share {share:g}; the first: {self.first_bad}",
+                f"{bad_rows} cannot be read, more than --max-bad-share {share:g}; the first:"
+                f" {self.first_bad}",
                 file=self.name,
             )
         if self.n_rows == 0:
@@ -225,9 +227,7 @@ class Totals:
             if not rows:
                 self.warn(NO_ROWS, part.name)
         if n_bad:
-            self.warn(
-                f"{n_bad:,} of {self.n_rows + n_bad:,} rows skipped; the first: {self.first_bad}"
-            )
+            self.warn(f"{bad_rows} skipped; the first: {self.first_bad}")
         for message in self.source.warnings:
             self.warn_or_refuse(message)
 
@@ -292,7 +292,6 @@ class Assembler(Totals):
         self.blocks: list[Any] = []
         self._runs: list[Int64Array] = []
         self._row_lines: list[list[Int64Array]] = []  # `rows` and `lines` of `place_of_row`
-        self._rounded_columns: dict[str, None] = {}
         self._query_texts: dict[str, str] = {}
 
     def add(self, file: File, block: Block) -> None:
@@ -301,7 +300,6 @@ class Assembler(Totals):
         self._runs.append(runs)
         breaks = np.flatnonzero(np.diff(block.lines, prepend=-1) != 1)
         self._row_lines.append([self.n_rows + breaks, self.n_lines + block.lines[breaks]])
-        self._rounded_columns |= dict.fromkeys(block.coarse)
         self._query_texts |= block.words
         if block.bad and not self.reading.skip:  # the first error by line
             self._check_regroup(before_line=self.n_lines + block.bad[0].line)
@@ -316,8 +314,9 @@ class Assembler(Totals):
         """Return the data set."""
         reading, source = self.reading, self.source
         self.check_rows()
-        if self._rounded_columns:
-            self.warn_or_refuse(coarse_words(self._rounded_columns))
+        rounded_columns = dict.fromkeys(name for block in self.blocks for name in block.coarse)
+        if rounded_columns:
+            self.warn_or_refuse(coarse_words(rounded_columns))
         space = source.schema(self)
         names, base = space.feature_names, space.index_base or 0
         queries, order = self._queries()
@@ -341,17 +340,10 @@ class Assembler(Totals):
         # Name the features with the most missing values.
         in_columns = ""
         if self.counts[slots.MISSING] and not source.blanks:
-            column_names = names
-            if space.index_base is not None:
-                column_names = default_feature_names(len(names), base)
             counts = missing_in(features)
             fullest = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
-            column_counts = [
-                f"{counts[c]:,} in {column_names[c]}" for c in fullest[:_SHOWN_COLUMNS]
-            ]
-            if fullest.size > _SHOWN_COLUMNS:
-                column_counts.append(f"and in {fullest.size - _SHOWN_COLUMNS} more features")
-            in_columns = f": {', '.join(column_counts)}"
+            column_counts = [f"{counts[column]:,} in {names[column]}" for column in fullest]
+            in_columns = f": {list_names(column_counts, _SHOWN_COLUMNS)}"
         self.describe(in_columns)
         if weights_file is not None:
             queries = side_files.weighted(weights_file, in_order(weights), queries)
@@ -408,12 +400,10 @@ class Assembler(Totals):
             line, first = runs[[i, first_runs[i]], slots.RUN_LINE].tolist()
             if line < before_line:
                 file, line = self.place(line)
-                message = f"qid {ids[i]} reappears after another query"
-                if first_runs[i] == first_runs[i - 1]:
-                    message = f"qid {ids[i]} continues from the previous file (unless ids restart)"
                 raise FileFormatError(
-                    f"{message}; it was first seen on {self.at(first)}: use --regroup to bring its"
-                    " rows together (data larger than memory: boostrank data sort)",
+                    f"qid {ids[i]} reappears after another query; it was first seen on"
+                    f" {self.at(first)}: use --regroup to bring its rows together (data larger than"
+                    " memory: boostrank data sort)",
                     file=file,
                     line=line,
                 )

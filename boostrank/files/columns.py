@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,41 +34,39 @@ Header = Sequence[str]
 
 @dataclass(frozen=True)
 class Columns:
-    """The positions of the columns that are read from a file.
+    """The columns that are read from a file, by name.
 
     Args:
         header: names of all columns.
         names: feature names, in the order of the data set.
-        places: position of each feature.
-        label, qid, weight, id: positions of these columns; None if there is no such column, or
-            it is not read.
-        coded: positions of categorical features.
+        features: column of each feature.
+        label, qid, weight, id: these columns; None if there is no such column, or it is not read.
+        coded: columns of categorical features.
         how: values of the options `label`, `qid`, `weight`, `id` and `drop`, which are recorded
             with a model.
-        others, texts: positions of other numeric columns, such as those of the gain, and of other
-            text columns.
+        others, texts: other numeric columns, such as those of the gain, and other text columns.
     """
 
     header: tuple[str, ...]
     names: tuple[str, ...]
-    places: tuple[int, ...]
-    label: int | None = None
-    qid: int | None = None
-    weight: int | None = None
-    id: int | None = None
-    coded: frozenset[int] = frozenset()
+    features: tuple[str, ...]
+    label: str | None = None
+    qid: str | None = None
+    weight: str | None = None
+    id: str | None = None
+    coded: frozenset[str] = frozenset()
     how: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    others: tuple[int, ...] = ()
-    texts: tuple[int, ...] = ()
+    others: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
-    def needed(self) -> tuple[list[int], list[int]]:
-        """Return the positions of the columns to read as numbers, and of those to read as text."""
-        numbers = self.label, self.weight, *self.others, *self.places
+    def needed(self) -> tuple[list[str], list[str]]:
+        """Return the columns to read as numbers, and those to read as text."""
+        numbers = self.label, self.weight, *self.others, *self.features
         texts = *self.coded, *self.texts, self.qid, self.id
         return (
-            [index for index in numbers if index is not None and index not in self.coded],
-            [index for index in texts if index is not None],
+            [name for name in numbers if name is not None and name not in self.coded],
+            [name for name in texts if name is not None],
         )
 
 
@@ -107,8 +104,7 @@ def _picked(header: Header, pick: Sequence[Sequence[str]]) -> Columns:
         _check_there(name, header)
         if header.count(name) > 1:
             raise DataError(f"several columns are called {name!r}")
-    numbers, texts = [tuple(map(header.index, names)) for names in pick]
-    return Columns(tuple(header), (), (), others=numbers, texts=texts)
+    return Columns(tuple(header), (), (), others=tuple(pick[0]), texts=tuple(pick[1]))
 
 
 def _with_queries(header: Header, options: Reading, in_order: bool) -> Columns:
@@ -118,7 +114,7 @@ def _with_queries(header: Header, options: Reading, in_order: bool) -> Columns:
     if qid is None:
         raise _without("qid", header)
     names = tuple(header) if in_order else tuple(sorted(header))
-    return Columns(tuple(header), names, (), qid=header.index(qid), how={"qid": qid})
+    return Columns(tuple(header), names, (), qid=qid, how={"qid": qid})
 
 
 def _without(role: str, header: Header) -> DataError:
@@ -165,26 +161,23 @@ def _choose(
                 usable = [column for column in header if column not in (qid, roles.get("label"))]
                 raise DataError(unknown_column(name, expression, usable))
     categorical_names = _coded(header, names, order, declared, options)
-    position_of = {name: position for position, name in enumerate(header)}.__getitem__
     # Prediction reads queries only to name them.
     read_roles = {"qid", "id"} if options.names else set()
     if not options.rows_alone:
         read_roles |= {"label", "qid", "weight"}
-    role_positions: dict[str, Any] = {
-        role: position_of(roles[role]) for role in read_roles & {*roles}
-    }
+    role_columns: dict[str, Any] = {role: roles[role] for role in read_roles & {*roles}}
     recorded_options: dict[str, Any] = {**roles}
     if dropped:
         recorded_options["drop"] = list(dropped)
     return Columns(
         tuple(header),
         names,
-        tuple(map(position_of, order)),
+        tuple(order),
         warnings=tuple(warnings),
         how=recorded_options,
-        others=tuple(map(position_of, gain_columns)),
-        coded=frozenset(map(position_of, categorical_names)),
-        **role_positions,
+        others=tuple(gain_columns),
+        coded=frozenset(categorical_names),
+        **role_columns,
     )
 
 
@@ -222,34 +215,30 @@ def _doubts(
     guessed_ids = [roles["id"]] if "id" in roles and "id" not in options.roles else []
     guessed_ids = [name for name in guessed_ids if not is_among(name, DEFAULTS["id"][0])]
     suspects = [name for name in names if is_among(name, _NO_FEATURES)]
-    # Suggest query weights only for a column that is named so.
-    is_weight = suspects and "weight" in suspects[0].lower()
-    weight_remedy = "--weight {first} reads it as query weights, " if is_weight else ""
     in_gain = () if options.gain is None else GainExpression(options.gain).columns
     # Warn of each group of columns with the option that ends the doubt.
-    left_out = "{names} {are} left out as "
     in_features = [name for name in in_gain if name in names and name != LABEL]
     for columns, text in (
-        (id_columns, left_out + "document ids; --drop {typed} silences this warning"),
+        (id_columns, "left out as document ids: {names}; --drop {typed} silences this warning"),
         (
             index_names,
-            left_out + "the index of a pandas frame; --drop {typed} silences this warning",
+            "left out as the index of a pandas frame: {names}; --drop {typed} silences this"
+            " warning",
         ),
-        (guessed_ids, left_out + "document names; --id {typed} silences this warning"),
+        (guessed_ids, "left out as document names: {names}; --id {typed} silences this warning"),
         (
             suspects,
-            "{names} {are} used as {kind}; " + weight_remedy + "--drop {typed} leaves them out",
+            "used as features: {names}; --drop {typed} leaves them out, and --weight COLUMN reads"
+            " query weights",
         ),
         (
             in_features,
-            "{names} in the gain {are} used as {kind} too; if the values are not known when the"
-            " model ranks documents, --drop {typed} removes them from the features only",
+            "used in the gain and as features: {names}; if the values are not known when the model"
+            " ranks documents, --drop {typed} removes them from the features only",
         ),
     ):
         if columns:
-            are, kind = ("is", "a feature") if len(columns) == 1 else ("are", "features")
-            typed, first = typed_names(*columns), shlex.quote(columns[0])
-            yield text.format(names=quoted(columns), typed=typed, are=are, kind=kind, first=first)
+            yield text.format(names=quoted(columns), typed=typed_names(*columns))
 
 
 def _coded(

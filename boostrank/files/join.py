@@ -25,6 +25,7 @@ from boostrank.files.judgements import (
     DocumentRows,
     Problems,
     choose,
+    count_rows,
     first_text,
     place_of,
     read_rows,
@@ -45,7 +46,8 @@ ADDED = ("gain", "weight")
 """Columns that `reporting.judges` adds to a machine's grades."""
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
-_UNFIT = re.compile("[\0-\x1f\x7f\ud800-\udfff]")  # CSV and UTF-8 cannot represent them
+# A blank name, or characters that CSV and UTF-8 cannot represent.
+_UNFIT = re.compile("^\\s*$|[\0-\x1f\x7f\ud800-\udfff]")
 _LARGEST = 2**31
 _FLOAT32 = float(np.finfo(np.float32).max)
 _QUERY_KEYS = tuple(chain(*DEFAULTS["qid"]))
@@ -172,29 +174,24 @@ def _match(
 ) -> tuple[Any, Problems]:
     """Return the table of query, document, values of `rows_by_column` and features, and the
     problems; see `Joined`."""
-    # Number queries and documents in their order, so that one integer is the key of a pair.
     all_rows = [*rows_by_column.values(), *logs]
-    qids, query_numbers = _numbered([rows.qids for rows in all_rows])
-    names, document_numbers = _numbered([rows.names for rows in all_rows])
-    ends = np.cumsum([len(rows.qids) for rows in rows_by_column.values()])
-    *keys, logged_keys = np.split(query_numbers * len(names) + document_numbers, ends)
+    qids, names, keys = _number_documents(all_rows)
     judges = [rows for column, rows in rows_by_column.items() if column != CHANCE]
     judged_keys = np.concatenate(keys[: len(judges)])
-    logged, first = np.unique(logged_keys, return_index=True)
+    logged_keys = np.concatenate(keys[len(rows_by_column) :])
+    judged, first_judged = np.unique(judged_keys, return_index=True)
+    logged, first_logged = np.unique(logged_keys, return_index=True)
+    is_kept = np.isin(logged, judged)
     # Count the problems, with the first place of each.
-    unlogged_rows = np.flatnonzero(~np.isin(judged_keys, logged_keys))
-    is_judged = np.isin(logged_keys, judged_keys)
-    unjudged_rows = np.flatnonzero(~is_judged)
-    repeated_rows = np.setdiff1d(np.arange(logged_keys.size), first)
+    unlogged_rows = np.sort(first_judged[~np.isin(judged, logged)])
+    unjudged_rows = np.sort(first_logged[~is_kept])
+    repeated_rows = np.setdiff1d(np.arange(logged_keys.size), first_logged)
     problems = {
-        "unlogged": (np.unique(judged_keys[unlogged_rows]).size, place_of(judges, unlogged_rows)),
-        "unjudged": (
-            np.unique(logged_keys[unjudged_rows]).size,
-            place_of(logs, unjudged_rows),
-        ),
-        "repeated": (repeated_rows.size, place_of(logs, repeated_rows)),
+        "unlogged": count_rows(judges, unlogged_rows),
+        "unjudged": count_rows(logs, unjudged_rows),
+        "repeated": count_rows(logs, repeated_rows),
     }
-    if unjudged_rows.size == logged_keys.size:
+    if not is_kept.any():
         raise DataError(
             f"no judged document was logged: {place_of(judges, [0])} is judged, and"
             f" {place_of(logs, [0])} is logged; queries and documents must have the same names in"
@@ -204,18 +201,15 @@ def _match(
         raise DataError(f"{problems['unjudged'][1]} has no judgement; use --unjudged drop or zero")
     # Find the values of logged documents, in the order of their keys.
     values = {}
-    for (column, rows), keys_of_rows in zip(rows_by_column.items(), keys, strict=True):
-        documents, mean, disagreeing_rows = _graded(keys_of_rows, rows.values)
-        positions = np.minimum(np.searchsorted(documents, logged), documents.size - 1)
-        values[column] = np.where(documents[positions] == logged, mean[positions], np.nan)
+    for (column, rows), row_keys in zip(rows_by_column.items(), keys, strict=False):
+        values[column], disagreeing_rows = _find_grades(row_keys, rows.values, logged)
         if column != CHANCE:
-            rows.problems["disagreeing"] = disagreeing_rows.size, place_of([rows], disagreeing_rows)
+            rows.problems["disagreeing"] = count_rows([rows], disagreeing_rows)
             for problem, (count, location) in rows.problems.items():
                 earlier_count, earlier_location = problems.get(problem, (0, ""))
                 problems[problem] = earlier_count + count, earlier_location or location
-    is_kept = is_judged[first]
     if unjudged == "zero":
-        is_kept |= np.isin(logged // len(names), judged_keys // len(names))
+        is_kept |= np.isin(logged // len(names), judged // len(names))
         values["label"] = np.nan_to_num(values["label"])
     if CHANCE in values:  # what people judged before was not left to chance
         chance = np.nan_to_num(values[CHANCE], nan=1.0)
@@ -226,7 +220,7 @@ def _match(
         "doc_id": pa.array(names).take(pa.array(key % len(names))),
         **{column: _as_grades(values[column][is_kept]) for column in rows_by_column},
     }
-    return _with_features(columns, logs, first[is_kept]), problems
+    return _with_features(columns, logs, first_logged[is_kept]), problems
 
 
 def _with_features(columns: dict[str, Any], logs: Sequence[DocumentRows], rows: Int64Array) -> Any:
@@ -281,8 +275,7 @@ def grades_by_name(
             "the data name no documents, which judgements belong to: pass --id COLUMN (in Python,"
             " id= or keep_names=True)"
         )
-    judged_rows = read_rows(source, reading)
-    judged_rows.values[judged_rows.negative] = 0.0
+    judged_rows = _judgements(source, reading)
     columns = data.queries.row_ids(), data.document_names
     arrays = [data.in_input_order(np.asarray(column, object)) for column in columns]
     qids, names = [list(map(str, column)) for column in arrays]
@@ -290,29 +283,23 @@ def grades_by_name(
         "the data", qids=qids, names=names, lines=list(range(1, 1 + len(qids)))
     )
     _name_queries(judged_rows, [documents])
-    # Collect the grades of each pair, and look for those of the data.
-    pairs = list(zip(documents.qids, documents.names, strict=True))
-    grades: dict[tuple[str, str], list[float]] = {}
-    for qid, name, grade in zip(
-        judged_rows.qids, judged_rows.names, judged_rows.values.tolist(), strict=True
-    ):
-        if grade == grade:
-            grades.setdefault((qid, name), []).append(grade)
-    unmatched = len(grades.keys() - set(pairs))
-    if unmatched == len(grades):
+    # Look for the documents of the data among the graded ones.
+    judged_keys, keys = _number_documents([judged_rows, documents])[2]
+    unmatched_keys = np.setdiff1d(judged_keys, keys)
+    if unmatched_keys.size == np.unique(judged_keys).size:
         raise DataError(
             f"no document of the data has a grade: {place_of([judged_rows], [0])} is graded, and"
             f" the data begin with {documents.phrase(0)}; queries and documents must have the same"
             " names in both, and in the same columns"
         )
-    disagreeing = sum(len(set(grades_of_pair)) > 1 for grades_of_pair in grades.values())
+    values, disagreeing_rows = _find_grades(judged_keys, judged_rows.values, keys)
     for count, noun, problem in (
-        (unmatched, "grade", "of documents that the data lack left out"),
-        (disagreeing, "document", "with different grades: the mean is used"),
+        (unmatched_keys.size, "grade", "of documents that the data lack left out"),
+        (disagreeing_rows.size, "document", "with different grades: the mean is used"),
     ):
         if count:
             warn_user(f"{judged_rows.file}: {count_of(count, noun)} {problem}")
-    return np.array([np.mean(grades.get(pair, np.nan)) for pair in pairs])
+    return values
 
 
 def _check_names(all_rows: Sequence[DocumentRows]) -> None:
@@ -320,19 +307,32 @@ def _check_names(all_rows: Sequence[DocumentRows]) -> None:
         for row, pair in enumerate(zip(rows.qids, rows.names, strict=True)):
             if any(map(_UNFIT.search, pair)):
                 raise DataError(
-                    f"{place_of([rows], [row])}: names cannot contain control characters or lone"
-                    " surrogates"
+                    f"{place_of([rows], [row])}: names of queries ('qid') and documents ('doc_id')"
+                    " cannot be blank, or contain control characters or lone surrogates"
                 )
         for name in () if rows.table is None else rows.table.column_names:
             if _UNFIT.search(name):
                 raise FileFormatError(
-                    f"the feature name {name!r} contains control characters or lone surrogates;"
-                    " rename it",
+                    f"the feature name {name!r} is blank, or contains control characters or lone"
+                    " surrogates; rename it",
                     file=rows.file,
                 )
 
 
-def _numbered(name_lists: Sequence[Sequence[str]]) -> tuple[list[Any], Int64Array]:
+def _number_documents(
+    all_rows: Sequence[DocumentRows],
+) -> tuple[list[Any], list[Any], list[Int64Array]]:
+    """Return the sorted queries and documents of some rows, and the keys of each rows' documents.
+
+    The key of a document is the number of its query, times the number of documents, plus its own.
+    """
+    qids, query_numbers = _number_names([rows.qids for rows in all_rows])
+    names, document_numbers = _number_names([rows.names for rows in all_rows])
+    ends = np.cumsum([len(rows.qids) for rows in all_rows])
+    return qids, names, np.split(query_numbers * len(names) + document_numbers, ends[:-1])
+
+
+def _number_names(name_lists: Sequence[Sequence[str]]) -> tuple[list[Any], Int64Array]:
     """Return the sorted distinct names, as integers if all are integers, and the position of each
     name in this list."""
     all_names = list(chain.from_iterable(name_lists))
@@ -344,38 +344,33 @@ def _numbered(name_lists: Sequence[Sequence[str]]) -> tuple[list[Any], Int64Arra
     return names, np.array([position[text] for text in all_names])
 
 
-def _graded(keys: Int64Array, grades: Float64Array) -> tuple[Int64Array, Float64Array, Int64Array]:
-    """Return the distinct keys, their mean grades, and the first row of each key that has several
-    grades."""
+def _find_grades(
+    keys: Int64Array, grades: Float64Array, documents: Int64Array
+) -> tuple[Float64Array, Int64Array]:
+    """Return the mean grade of each of some documents, NaN without one, and the first row of each
+    key that has several grades."""
     order = np.lexsort((grades, keys))
     grades = grades[order]
     distinct, start, count = np.unique(keys[order], return_index=True, return_counts=True)
     low, high = grades[start], grades[start + count - 1]
     mean = np.where(low == high, low, np.add.reduceat(grades, start) / count)
     first = np.minimum.reduceat(order, start)
-    return distinct, mean, np.sort(first[low != high])
+    positions = np.minimum(np.searchsorted(distinct, documents), distinct.size - 1)
+    values = np.where(distinct[positions] == documents, mean[positions], np.nan)
+    return values, np.sort(first[low != high])
 
 
-def _judgements(path: str, reading: Reading) -> DocumentRows:
-    """Read judgements, and return the rows that have a grade."""
-    rows = read_rows(path, reading)
-    grades = rows.values
-    rows.problems["negative"] = len(rows.negative), place_of([rows], rows.negative)
-    grades[rows.negative] = 0.0
-    for row in np.flatnonzero(np.abs(grades) > _LARGEST)[:1].tolist():
+def _judgements(source: Any, reading: Reading | None) -> DocumentRows:
+    """Read judgements with moderate grades, where negative grades of qrels are 0."""
+    rows = read_rows(source, reading)
+    rows.problems["negative"] = count_rows([rows], rows.negative)
+    rows.values[rows.negative] = 0.0
+    large_row = first_true(np.abs(rows.values) > _LARGEST)
+    if large_row is not None:
         raise DataError(
-            f"{place_of([rows], [row])}: the grade {grades[row]:g} is beyond 2^31; use numbers such"
-            " as 0 to 4"
+            f"{place_of([rows], [large_row])}: the grade {rows.values[large_row]:g} is beyond 2^31;"
+            " use numbers such as 0 to 4"
         )
-    unrated = np.flatnonzero(np.isnan(grades))
-    rows.problems["unrated"] = unrated.size, place_of([rows], unrated)
-    rated = np.flatnonzero(~np.isnan(grades))
-    rows.qids = [rows.qids[i] for i in rated]
-    rows.names = [rows.names[i] for i in rated]
-    rows.lines = [rows.lines[i] for i in rated]
-    rows.values = grades[rated]
-    if not rows.qids:
-        raise FileFormatError("the file has no judgements", file=path)
     return rows
 
 
@@ -385,10 +380,8 @@ def _of_table(path: str, reading: Reading) -> DocumentRows:
     choose(rows, header, reading.roles)
     pa, role_columns, tables = arrow(), rows.columns.values(), []
     for batch in batches(path, texts=header, missing_tokens=reading.missing_tokens):
-        rows.add_names(batch, required=True)
-        columns = {
-            name: batch.sound(i) for i, name in enumerate(header) if name not in role_columns
-        }
+        rows.add_names(batch)
+        columns = {name: batch.sound(name) for name in header if name not in role_columns}
         tables.append(pa.table(columns))
     if not tables:
         raise FileFormatError("no rows", file=path)
@@ -406,19 +399,17 @@ def _typed(rows: DocumentRows, name: str) -> Any:
         with suppress(arrow().ArrowInvalid):
             return column.cast(kind)
     texts = column.to_pylist()
-    odd_rows = [row for row, text in enumerate(texts) if text and np.isnan(number_in(text))]
-    written_rows = [row for row in odd_rows if texts[row].encode().lower() not in STAND_INS]
-    only_stand_ins = not written_rows and len(odd_rows) == len(texts) - column.null_count
-    if (
-        not odd_rows
-        or only_stand_ins
-        or not all(WRITTEN.fullmatch(texts[row]) for row in written_rows)
-    ):
+    words = dict.fromkeys(filter(None, texts))
+    odd_words = [word for word in words if np.isnan(number_in(word))]
+    stand_ins = [word for word in odd_words if word.encode().lower() in STAND_INS]
+    are_numbers = all(WRITTEN.fullmatch(word) for word in odd_words if word not in stand_ins)
+    if not odd_words or not are_numbers or len(stand_ins) == len(words):
         return column
-    text, reason = texts[odd_rows[0]], f": {PLAIN_DIGITS}"
-    if not written_rows:
-        reason = STANDS_FOR_MISSING.format(shlex.quote(text))
-    raise rows.refuse(odd_rows[0], f"value {text!r} of column {name!r} is not a number{reason}")
+    reason = f": {PLAIN_DIGITS}"
+    if odd_words == stand_ins:
+        reason = STANDS_FOR_MISSING.format(shlex.quote(odd_words[0]))
+    message = f"value {odd_words[0]!r} of column {name!r} is not a number{reason}"
+    raise rows.refuse(texts.index(odd_words[0]), message)
 
 
 def _read_features(path: str, reading: Reading) -> DocumentRows:
@@ -432,9 +423,6 @@ def _read_features(path: str, reading: Reading) -> DocumentRows:
     for line, value in json_of(path, head):
         try:
             for query, name, features in documents_in_log(value):
-                for key, text in (("query", query), ("doc_id", name)):
-                    if not text.strip():
-                        raise DataError(f"a document has no {key!r}; add it to the line")
                 for feature, number in features:
                     phrase = f"document {name!r}: feature {feature!r}"
                     if feature == "":

@@ -18,7 +18,7 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, compress
 from operator import itemgetter
 from typing import Any
 
@@ -27,7 +27,7 @@ import numpy as np
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
 from boostrank.core.files import foreign_kind, path_of
 from boostrank.core.text import NUMBER, count_of, no_number, number_in
-from boostrank.core.types import Int64Array, first_true
+from boostrank.core.types import Int64Array
 from boostrank.data.roles import DEFAULTS, plain_name, usual_column
 from boostrank.files.blocks import Fault
 from boostrank.files.chunks import first_line, lines_of, quote_token
@@ -126,15 +126,13 @@ class DocumentRows:
         if not self.qids[row].strip() or not self.names[row].strip():
             raise self.refuse(row, "the query or the document has no name; write both")
 
-    def add_names(self, batch: Batch, *, required: bool = False) -> None:
+    def add_names(self, batch: Batch) -> None:
         """Append the names in a table, without values."""
         self.by_row = batch.by_row
         for role, names in (("qid", self.qids), ("id", self.names)):
             if role not in self.columns:
                 continue
             batch_names = batch.names(self.columns[role]).tolist()
-            if required and "" in batch_names:
-                raise batch.refuse(batch_names.index(""), f"column {self.columns[role]!r} is empty")
             names += map(query_name, batch_names) if role == "qid" else batch_names
         self.lines += (batch.lines + batch.first).tolist()
 
@@ -156,6 +154,13 @@ def place_of(all_rows: Sequence[DocumentRows], row_numbers: Sequence[int] | Int6
                 return str(rows.refuse(i, rows.phrase(i)))
             i -= len(rows.qids)
     return ""
+
+
+def count_rows(
+    all_rows: Sequence[DocumentRows], row_numbers: Sequence[int] | Int64Array
+) -> tuple[int, str]:
+    """Return the number of some rows, and the place of the first; see `place_of`."""
+    return len(row_numbers), place_of(all_rows, row_numbers)
 
 
 def values_by_query(source: Any, roles: Any = None, *, run: bool = False) -> Values:
@@ -180,19 +185,15 @@ def values_by_query(source: Any, roles: Any = None, *, run: bool = False) -> Val
         if name in of_query:
             raise rows.refuse(row, f"{rows.phrase(row)} is listed twice; keep one of the lines")
         of_query[name] = value
-    missing_rows = np.flatnonzero(np.isnan(rows.values))
-    for row in missing_rows.tolist():
-        del values[rows.qids[row]][rows.names[row]]
-    if missing_rows.size:
-        warn_user(
-            f"{count_of(missing_rows.size, 'document')} without a {rows.value_name} left out; "
-            f"first: {place_of([rows], missing_rows)}"
-        )
+    count, location = rows.problems["unrated"]
+    if count:
+        warn_user(f"{count_of(count, 'document')} without a grade left out; first: {location}")
     return values
 
 
 def read_rows(source: Any, reading: Reading | None = None, *, run: bool = False) -> DocumentRows:
-    """Read judgements, or a run, in any form.
+    """Read judgements, or a run, in any form. Rows without a grade are left out, and counted in
+    `problems`.
 
     Args:
         source: see `values_by_query`.
@@ -221,12 +222,21 @@ def read_rows(source: Any, reading: Reading | None = None, *, run: bool = False)
     rows.values = np.array(rows.values, np.float64)
     if "rank" in rows.columns:
         rows.values *= -1.0
+    unrated = np.flatnonzero(np.isnan(rows.values))
+    if run and unrated.size:
+        reason = (
+            f"the score of {rows.phrase(unrated[0])} is missing; write it, or leave the row out"
+        )
+        raise rows.refuse(unrated[0], reason)
+    # Leave out the rows without a grade. Lists, which have the rows `negative`, have none.
+    rows.problems["unrated"] = count_rows([rows], unrated)
+    is_rated = ~np.isnan(rows.values)
+    rows.qids = list(compress(rows.qids, is_rated))
+    rows.names = list(compress(rows.names, is_rated))
+    rows.lines = list(compress(rows.lines, is_rated))
+    rows.values = rows.values[is_rated]
     if not rows.qids:
         raise FileFormatError(f"there are no {kind_of_rows}", file=rows.file)
-    row = first_true(np.isnan(rows.values))
-    if run and row is not None:
-        reason = f"the score of {rows.phrase(row)} is missing; write it, or leave the row out"
-        raise rows.refuse(row, reason)
     return rows
 
 
@@ -263,7 +273,7 @@ def is_list(path: str, value_name: str) -> bool:
     if path == "-" or not os.path.isfile(path):
         return False
     line = first_text(path)
-    return len(_cells(line)) > _OF_PAIRS and b"qid:" not in line and _is_list(line, value_name)
+    return b"qid:" not in line and _has_values(line, value_name)
 
 
 def _add_list(rows: DocumentRows) -> None:

@@ -20,11 +20,11 @@ from itertools import compress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.files import foreign_kind
 from boostrank.core.queries import time_text
+from boostrank.core.text import count_of
 from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array, first_true
 from boostrank.data.categories import Categories, Coding, is_coarse
 from boostrank.data.feature_space import FeatureSpace
@@ -78,7 +78,7 @@ class Batch:
     Args:
         lines: int64[n], line or row number of each row within the batch, starting at 1.
         n_lines: number of lines, including blank and unreadable ones.
-        arrays: Arrow array by column position.
+        arrays: Arrow array by column.
         unterminated, size: see `Block`.
         first: number of lines or rows that precede the batch.
         by_row: whether messages count rows instead of lines.
@@ -87,7 +87,7 @@ class Batch:
     file: File
     lines: Int64Array
     n_lines: int
-    arrays: dict[int, Any]
+    arrays: dict[str, Any]
     faults: list[Fault] = field(default_factory=list)
     unterminated: bool = False
     size: int = 0
@@ -105,30 +105,25 @@ class Batch:
         """Return the error about a row, which is counted from 0."""
         return self.fault(row, reason).error(self.file.name, self.first, by_row=self.by_row)
 
-    def refuse_column(self, position: int, reason: str) -> FileFormatError:
+    def refuse_column(self, name: str, reason: str) -> FileFormatError:
         """Return the error about a column."""
-        return FileFormatError(
-            f"column {self.file.columns.header[position]!r} {reason}", file=self.file.name
-        )
-
-    # Columns by name
+        return FileFormatError(f"column {name!r} {reason}", file=self.file.name)
 
     def text(self, name: str) -> Any:
         """Return a column as an Arrow text array, without surrounding blanks in CSV. Null is
         missing."""
-        text = self.words(self._place(name))
+        text = self.words(name)
         return text if self.by_row else arrow(".compute").utf8_trim_whitespace(text)
 
     def number(self, name: str) -> Float64Array:
         """Return a numeric column as float64[n], where NaN is missing."""
-        return np.asarray(self.numbers(self._place(name)), np.float64)
+        return np.asarray(self.numbers(name), np.float64)
 
     def names(self, name: str) -> Array:
         """Return a column as text, object[n]. Missing values become "", and whole floats are
         written as integers."""
-        position = self._place(name)
-        text = self.words(position).fill_null("")
-        if arrow().types.is_floating(self.decoded(position).type):
+        text = self.words(name).fill_null("")
+        if arrow().types.is_floating(self.decoded(name).type):
             text = arrow(".compute").replace_substring_regex(text, r"\.0$|^nan$", "")
         return np.asarray(text, object)
 
@@ -139,7 +134,7 @@ class Batch:
 
     def whole_column(self, name: str, low: int, high: int) -> Int64Array:
         """Return a column that contains integers within a range as int64[n]."""
-        return whole_numbers(self.number(name), name, low, high, True, self.refuse)
+        return whole_numbers(self.number(name), name, low, high, self.refuse)
 
     def truth(self, name: str) -> Int64Array:
         """Return a Boolean column (0 and 1, or false and true) as int64[n]."""
@@ -153,31 +148,23 @@ class Batch:
             )
         return np.asarray(codes // len(_NO), np.int64)
 
-    def _place(self, name: str) -> Any:
-        return self.file.columns.header.index(name)
-
-    # Columns by position
-
-    def numbers(self, position: int) -> Array:
+    def numbers(self, name: str) -> Array:
         """Return a numeric column as float[n], where NaN is missing."""
-        pa, array = arrow(), self.decoded(position)
+        pa, array = arrow(), self.decoded(name)
         if not is_number(array.type):
-            raise self.refuse_column(
-                position, f"is of type {array.type}; expected numbers: convert it"
-            )
+            raise self.refuse_column(name, f"is of type {array.type}; expected numbers: convert it")
         if array.type not in (pa.float32(), pa.float64()):
             array = array.cast("float64", safe=False)
         return np.asarray(array)
 
-    def codes(self, position: int) -> tuple[Float64Array, list[Any]]:
-        """Return each row's position in the list of these rows' categories (NaN is missing), and
+    def codes(self, name: str) -> tuple[Int64Array, list[Any]]:
+        """Return each row's position in the list of these rows' categories (-1 is missing), and
         the list."""
-        codes, values = read_codes(arrow().chunked_array([self.sound(position)]))
-        return np.where(codes < 0, np.nan, codes), values
+        return read_codes(arrow().chunked_array([self.sound(name)]))
 
-    def words(self, position: int) -> Any:
+    def words(self, name: str) -> Any:
         """Return a column as an Arrow text array."""
-        pa, array = arrow(), self.decoded(position)
+        pa, array = arrow(), self.decoded(name)
         if getattr(array.type, "extension_name", "") == "arrow.uuid":
             array = pa.array([value and str(value) for value in array.to_pylist()], pa.string())
         try:
@@ -186,22 +173,21 @@ class Batch:
             text = array.cast("string")
         except pa.ArrowException:
             raise self.refuse_column(
-                position,
+                name,
                 f"is of type {array.type}; ids must be integers or text: convert the column",
             ) from None
         if not (pa.types.is_temporal(array.type) or pa.types.is_decimal(array.type)):
             return text
         return _rewrite(text, _plain)
 
-    def query_ids(self, position: int) -> tuple[Array, list[Fault]]:
+    def query_ids(self, name: str) -> tuple[Array, list[Fault]]:
         """Return the query id of each row as int64 or objects (see `runs_of`), and the rows without
         a query id."""
-        pa, array = arrow(), self.decoded(position)
+        pa, array = arrow(), self.decoded(name)
         if pa.types.is_boolean(array.type):
             array = array.cast("int64")
         missing_reason = (
-            f"query id in column {self.file.columns.header[position]!r} is missing or fractional;"
-            " ids must be integers or text"
+            f"query id in column {name!r} is missing or fractional; ids must be integers or text"
         )
         is_float = pa.types.is_floating(array.type)
         if is_float or (pa.types.is_integer(array.type) and array.type != pa.uint64()):
@@ -212,25 +198,25 @@ class Batch:
                 values = np.where(is_refused, 0, values)
             faults = [self.fault(row, missing_reason) for row in np.flatnonzero(is_refused)]
             return values.astype(np.int64), faults
-        dictionary_array = self.words(position).dictionary_encode()
+        dictionary_array = self.words(name).dictionary_encode()
         ids = [_canonical(word) for word in dictionary_array.dictionary.to_pylist()]
         codes = np.asarray(dictionary_array.indices.fill_null(-1))
         # `nan` among numbers is a missing id.
-        has_numbers = any(isinstance(qid, int) for qid in ids)
+        missing_words = _NO_ID if any(isinstance(qid, int) for qid in ids) else set[str]()
         reasons = [_why_no_id(qid) for qid in ids] + [missing_reason]
         for i, qid in enumerate(ids):
-            if has_numbers and str(qid).lower() in _NO_ID:
+            if str(qid).lower() in missing_words:
                 reasons[i] = missing_reason
         refused_rows = np.flatnonzero(np.array(reasons, object)[codes] != "")
         faults = [self.fault(row, reasons[codes[row]]) for row in refused_rows]
         return np.array([*ids, None], object)[codes], faults
 
-    def decoded(self, position: int) -> Any:
+    def decoded(self, name: str) -> Any:
         """Return a column with decoded dictionaries."""
-        array = self.arrays[position]
+        array = self.arrays[name]
         if is_number(array.type):
             return array
-        array = self.sound(position)
+        array = self.sound(name)
         if not arrow().types.is_dictionary(array.type):
             return array
         values = array.dictionary
@@ -238,16 +224,15 @@ class Batch:
             values = values.cast("large_string")
         return values.take(array.indices)
 
-    def sound(self, position: int) -> Any:
+    def sound(self, name: str) -> Any:
         """Validate and return a text or dictionary column, because damaged files may contain any
         bytes and codes."""
         try:
-            self.arrays[position].validate(full=True)
+            self.arrays[name].validate(full=True)
         except arrow().ArrowException as error:
-            raise self.refuse_column(
-                position, f"is damaged: {' '.join(str(error).split())}"
-            ) from None
-        return self.arrays[position]
+            reason = " ".join(str(error).split())
+            raise self.refuse_column(name, f"is damaged: {reason}") from None
+        return self.arrays[name]
 
 
 class TableSource(Source):
@@ -266,7 +251,7 @@ class TableSource(Source):
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         arrow()  # raises if pyarrow is missing
         self.columns: Columns = None  # type: ignore[assignment]
-        self.text: dict[str, int] = {}  # first line of each text feature, in lenient reading
+        self.text: dict[str, None] = {}  # names of text features, in lenient reading
         # Number of categories by ordered column, None if unknown.
         self.ordered: dict[str, int | None] = {}
         self._lock = threading.Lock()
@@ -286,57 +271,50 @@ class TableSource(Source):
     def choose(
         self,
         header: Sequence[str],
-        name: str,
-        path: str | None,
+        file: File,
         declared: Collection[str] = (),
         metadata: Any = None,
     ) -> Columns:
         """Choose the columns of a file from its header; see `choose_columns`."""
         reading, first = self.reading, self.columns
         if first is not None and reading.space is None:  # later files must match the first
-            codes = {
-                first.names[first.places.index(position)]: Categories(())
-                for position in first.coded
-            }
-            reading = replace(
-                reading, like=FeatureSpace(None, len(first.names), first.names, first.how, codes)
-            )
+            categories = dict.fromkeys(first.coded, Categories(()))
+            space = FeatureSpace(None, len(first.names), first.names, first.how, categories)
+            reading = replace(reading, like=space)
         columns = choose_columns(
             header,
             reading,
-            name,
+            file.name,
             header_lines=self.header_lines,
-            has_sizes=find_sidecar(path, GROUP_SUFFIXES) is not None,
+            has_sizes=find_sidecar(file.path, GROUP_SUFFIXES) is not None,
             declared=declared,
             metadata=metadata,
         )
+        file.columns = columns
         if first is None:
             self.columns = columns
             return columns
         message = "has other columns than the previous file"
         if first.names != columns.names:
-            raise FileFormatError(message, file=name)
+            raise FileFormatError(message, file=file.name)
         for role in ("qid", "weight"):
             if (getattr(first, role) is None) != (getattr(columns, role) is None):
-                raise FileFormatError(f"{message}: only one has a {role} column", file=name)
+                raise FileFormatError(f"{message}: only one has a {role} column", file=file.name)
         return columns
 
-    def with_text(
-        self, columns: Columns, text: Mapping[int, tuple[int, int]], line: int, file: str
-    ) -> Columns:
-        """Refuse text features, given their values and cells in the first rows. Lenient reading
-        codes them."""
+    def code_text(self, file: File, text: Mapping[str, tuple[int, int]], line: int) -> None:
+        """Refuse the text features of a file, given their values and cells in the first rows.
+        Lenient reading codes them."""
         if not text:
-            return columns
-        names = {columns.header[position]: numbers for position, numbers in text.items()}
+            return
+        columns: Columns = file.columns
         if not self.reading.lenient:
-            message, options = text_words(names, self.reading)
-            raise FileFormatError(f"{message}: {options}", file=file, line=line)
-        self.text = {name: line for name in names} | self.text
-        with_coded = replace(columns, coded=columns.coded | text.keys())
+            message, options = text_words(text, self.reading)
+            raise FileFormatError(f"{message}: {options}", file=file.name, line=line)
+        self.text |= dict.fromkeys(text)
+        file.columns = replace(columns, coded=columns.coded | text.keys())
         if self.columns is columns:
-            self.columns = with_coded
-        return with_coded
+            self.columns = file.columns
 
     def text_words(self, rows: int) -> tuple[str, str]:
         """Return the message about text features, and the options that read the table."""
@@ -349,12 +327,12 @@ class TableSource(Source):
         """Convert the columns of a chunk to features, labels, query ids and weights."""
         batch = self.batch(file, chunk)
         columns, faults, values, categories = file.columns, list(batch.faults), [], {}
-        for j, position in enumerate(columns.places):
-            if position in columns.coded:
-                codes, categories[j] = batch.codes(position)
+        for j, name in enumerate(columns.features):
+            if name in columns.coded:
+                codes, categories[j] = batch.codes(name)
                 values.append(codes)
             else:
-                values.append(batch.numbers(position))
+                values.append(batch.numbers(name))
         features = _matrix(values, len(batch))
         n_infinite = self._check_infinities(features, values, batch, faults)
         rows = self._read_roles(batch, faults)
@@ -366,15 +344,14 @@ class TableSource(Source):
             is_kept = batch.lines < min(bad_rows)
         if bad_rows:
             features = np.ascontiguousarray(features[is_kept])
-            rows = {position: column[is_kept] for position, column in rows.items()}
+            rows = {name: column[is_kept] for name, column in rows.items()}
         lines = batch.lines[is_kept]
         labels = rows.get(columns.label, np.zeros(lines.size)) + 0.0  # -0 becomes 0
         block = Block.from_rows(labels, features, rows.get(columns.qid), lines)
         block.weights, block.document_names = rows.get(columns.weight), rows.get(columns.id)
-        block.others = {columns.header[position]: rows[position] for position in columns.others}
+        block.others = {name: rows[name] for name in columns.others}
         block.categories = categories
-        coarse = compress(columns.places, map(is_coarse, values))
-        block.coarse = tuple(columns.header[position] for position in coarse)
+        block.coarse = tuple(compress(columns.features, map(is_coarse, values)))
         if self.reading.whole:
             block.text, block.head, ends = self.written(chunk, batch)
             block.ends = ends[is_kept]
@@ -394,32 +371,30 @@ class TableSource(Source):
                 self.in_order(block)
         return block
 
-    def _read_roles(self, batch: Batch, faults: list[Fault]) -> dict[int | None, Array]:
-        """Return the columns other than features by position. Add faults for missing values."""
+    def _read_roles(self, batch: Batch, faults: list[Fault]) -> dict[str | None, Array]:
+        """Return the columns other than features. Add faults for missing values."""
         columns, reading = batch.file.columns, self.reading
-        rows: dict[int | None, Array] = {}
-        for position in set(columns.needed()[0]).difference(columns.places):
-            rows[position] = np.asarray(batch.numbers(position), np.float64)
+        rows: dict[str | None, Array] = {}
+        for name in set(columns.needed()[0]).difference(columns.features):
+            rows[name] = batch.number(name)
         for role in ("label", "weight"):
-            position = getattr(columns, role)
-            if position in rows:
-                column = rows[position]
+            name = getattr(columns, role)
+            if name in rows:
+                column = rows[name]
                 # A gain, or a command that reads no labels, may do without some of them.
                 if role == "label" and (reading.gain is not None or not reading.labelled):
                     column = np.where(np.isnan(column), 0.0, column)
                 is_refused = ~np.isfinite(column) | ((column < 0) & (role == "weight"))
                 for row in np.flatnonzero(is_refused).tolist():
-                    value, name = float(column[row]), columns.header[position]
-                    reason = f"{role} {value:g} in column {name!r} is negative"
-                    if not np.isfinite(value):
-                        state = "missing" if np.isnan(value) else "infinite"
-                        reason = f"{role} in column {name!r} is {state}; every row needs a number"
-                    faults.append(batch.fault(row, reason))
+                    value = "missing" if np.isnan(column[row]) else f"{column[row]:g}"
+                    reason = f"{role} in column {name!r} is {value}"
+                    remedy = "every row needs a finite number, and weights are at least 0"
+                    faults.append(batch.fault(row, f"{reason}; {remedy}"))
         if columns.qid in batch.arrays:
             rows[columns.qid], qid_faults = batch.query_ids(columns.qid)
             faults += qid_faults
         if columns.id in batch.arrays:
-            rows[columns.id] = batch.names(columns.header[columns.id])
+            rows[columns.id] = batch.names(columns.id)
         return rows
 
     def in_order(self, block: Block) -> None:
@@ -438,8 +413,8 @@ class TableSource(Source):
                     )
                 self.codings[j] = Coding(name, Categories(ordered=ordered))
             assert block.dense is not None
-            local = np.nan_to_num(block.dense[:, j], nan=-1).astype(np.int64)
-            block.dense[:, j] = self.codings[j].codes(local, values)
+            positions = block.dense[:, j].astype(np.int64)
+            block.dense[:, j] = self.codings[j].codes(positions, values)
         block.categories = {}
 
     def _check_infinities(
@@ -453,8 +428,7 @@ class TableSource(Source):
         if treatment != "stop":
             return len(cells)
         for row, j in cells.tolist():
-            columns, value = batch.file.columns, float(values[j][row])
-            name = columns.header[columns.places[j]]
+            name, value = batch.file.columns.features[j], float(values[j][row])
             reason = BEYOND_FLOAT32
             if np.isinf(value):
                 reason = "is infinite; use --inf keep or --inf missing"
@@ -483,10 +457,7 @@ def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[s
         or n_values in (1, cells)
         or (n_values > _FEW and n_values > _SHARE * cells)
     ]
-    columns = [
-        f"{name!r} ({n_values:,} value{'s' * (n_values > 1)})"
-        for name, (n_values, _) in text.items()
-    ]
+    columns = [f"{name!r} ({count_of(n_values, 'value')})" for name, (n_values, _) in text.items()]
     options: list[str] = []
     for flag, names in (
         ("drop", no_classes),
@@ -566,19 +537,17 @@ def whole_numbers(
     name: str,
     low: int,
     high: int,
-    is_checked: npt.NDArray[np.bool_] | bool,
     refuse: Callable[[int, str], Exception],
 ) -> Int64Array:
-    """Return numbers as int64[n]. Rows that are not checked become `low`. See
-    `Batch.whole_column`."""
+    """Return integers within a range as int64[n]. `refuse` makes the error about a row."""
     is_valid = (values >= low) & (values <= high) & (values == np.floor(values))
-    bad_row = first_true(~is_valid & is_checked)
+    bad_row = first_true(~is_valid)
     if bad_row is not None:
         value = "missing" if np.isnan(values[bad_row]) else f"{values[bad_row]:.17g}"
         raise refuse(
             bad_row, f"{name} is {value}, and must be a whole number from {low} to {high:,}"
         )
-    return np.where(is_checked, values, low).astype(np.int64)
+    return values.astype(np.int64)
 
 
 def is_table(path: OneSource) -> bool:
@@ -609,20 +578,17 @@ def batches(
     *,
     numbers: Sequence[str] = (),
     texts: Sequence[str] = (),
-    truths: Sequence[str] = (),
     missing_tokens: Sequence[str] = (),
-    chunk_bytes: int = 4 << 20,
 ) -> Iterator[Batch]:
     """Yield columns of a CSV, TSV (plain or compressed), Parquet or Arrow file, in row order."""
-    pick = numbers, (*texts, *truths)
-    with closing(_opened(path, pick=pick, missing_tokens=missing_tokens)) as source:
+    with closing(_opened(path, pick=(numbers, texts), missing_tokens=missing_tokens)) as source:
         first = source.header_lines
-        for file, block in source.blocks(chunk_bytes, 1):
+        for file, block in source.blocks(source.chunk_bytes, 1):
             if block.bad:
                 raise block.bad[0].error(file.name, first, by_row=source.by_row)
             batch = block.result
             if batch is not None:
-                batch.first, batch.by_row = first, source.by_row
+                batch.first = first
                 yield batch
                 first += batch.n_lines
 

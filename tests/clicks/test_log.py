@@ -14,7 +14,7 @@ from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.clicks.tables import read_clicks
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError
 from boostrank.files import chunks
-from boostrank.files.tables import batches
+from boostrank.files.tables import TableSource, batches
 from tests.clicks.conftest import list_entries
 
 LOG = ClickLog([2, 0, 0, 2, 4], [1, 2, 1, 1, 3], [4, 10, 5, 6, 2], [1, 2, 5, 2, 0], 6)
@@ -201,10 +201,11 @@ def test_an_endless_line_is_refused_where_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunks, "MAX_LINE", 1000)
+    monkeypatch.setattr(TableSource, "chunk_bytes", 100)
     path = tmp_path / "log.clicks"
     path.write_text("row,position,impressions,clicks\n" + "1,1,5,5\n" * 20 + 2000 * "1")
     with pytest.raises(FileFormatError, match=r"log\.clicks:22: .*longer than"):
-        list(batches(path, numbers=("row",), chunk_bytes=100))
+        list(batches(path, numbers=("row",)))
 
 
 def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:

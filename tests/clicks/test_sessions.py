@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from collections import Counter
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from boostrank.clicks import tables
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.tables import count_clicks, read_clicks
 from boostrank.core.errors import DataWarning, FileFormatError, InputError
-from boostrank.files.tables import batches
+from boostrank.files.tables import TableSource
 from tests.cli.conftest import refuse, succeed
 
 
@@ -69,7 +68,7 @@ def write(frame: pd.DataFrame, path: Path) -> Path:
 def test_forms_are_added_up_alike(
     name: str, frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "batches", partial(batches, chunk_bytes=4096))
+    monkeypatch.setattr(TableSource, "chunk_bytes", 4096)
     monkeypatch.setattr(tables, "_MANY", 4)
     path = write(frame, tmp_path / name)
     assert entries(count_clicks([path])) == twin(frame)

@@ -241,7 +241,7 @@ def test_tables_that_are_no_rows_of_features_are_refused() -> None:
         RankingDataset.from_arrays(
             pd.DataFrame({"x": [1.0]}), [1], group=[1], categorical_feature=["y"]
         )
-    with pytest.raises(DataError, match="no column 1"):
+    with pytest.raises(DataError, match="no feature 1; positions end at 0"):
         RankingDataset.from_arrays(np.zeros((1, 1)), [1], group=[1], categorical_feature=[1])
 
 

@@ -133,7 +133,7 @@ def test_features_are_named_too_and_so_are_numbers_of_libsvm_text(folder: Path):
         ),
     ):
         np.testing.assert_allclose(data.labels, expected, rtol=1e-15)
-    with pytest.warns(DataWarning, match="'a' .*feature"):
+    with pytest.warns(DataWarning, match="gain and as features: 'a'"):
         Read(folder / "good.csv", gain="label + a**2", **COLUMNS)
 
 

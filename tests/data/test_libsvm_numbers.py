@@ -80,7 +80,7 @@ def test_fault_017_missing_values_are_counted_by_feature(read: Read, layout: str
         read(rows, layout=layout)
     assert len(caught) == 1
     many = "1 qid:1 " + " ".join(f"{i}:nan" for i in range(1, 9)) + "\n"
-    with pytest.warns(DataWarning, match="and in 3 more features"):
+    with pytest.warns(DataWarning, match="1 in f5 and 3 more"):
         read(many, layout=layout)
 
 

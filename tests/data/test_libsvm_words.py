@@ -196,10 +196,7 @@ def test_more_than_one_blank_line_in_a_hundred_are_told(lines: int) -> None:
         (
             "1 qid:1 0:nan 1:nan 2:nan 3:nan 4:nan 5:nan\n",
             {},
-            [
-                "6 missing values: 1 in f0, 1 in f1, 1 in f2, 1 in f3, 1 in f4, and in 1 more"
-                " features"
-            ],
+            ["6 missing values: 1 in f0, 1 in f1, 1 in f2, 1 in f3, 1 in f4 and 1 more"],
         ),
         (
             "1 qid:1 1:1\n0 qid:2\n2 qid:1 2:7\n1 qid:3\n0 qid:2 1:3\n",

@@ -160,7 +160,10 @@ def test_columns_of_other_types_are_refused_by_name(tmp_path: Path) -> None:
             pa.array(["http"]),
             "column 'url' contains text: --categorical url reads it as categories; --drop url",
         ),
-        (pa.array([0], pa.timestamp("s")), "column 'url' contains times"),
+        (
+            pa.array([0], pa.timestamp("s")),
+            "column 'url' is of type timestamp[ms]: convert it to numbers",
+        ),
         (pa.array([[1]]), "column 'url' is of type list"),
         (pa.array([["a"]]), "column 'url' is of type list"),
         (pa.array([{"string": 1}]), "column 'url' is of type struct"),
@@ -250,8 +253,12 @@ HEAD = "label,qid,a,b\n"
         (HEAD + "1,1,2,3\n0,1,3,4,5\n", 3, "the row has 5 cells"),
         (HEAD + ",1,2,3\n", 2, "label in column 'label' is missing"),
         (HEAD + "nan,1,2,3\n", 2, "label in column 'label' is missing"),
-        (HEAD + "inf,1,2,3\n", 2, "label in column 'label' is infinite"),
-        (HEAD + "1e999,1,2,3\n", 2, "is infinite"),
+        (
+            HEAD + "inf,1,2,3\n",
+            2,
+            "label in column 'label' is inf; every row needs a finite number",
+        ),
+        (HEAD + "1e999,1,2,3\n", 2, "is inf"),
         (HEAD + "1,,2,3\n", 2, "query id in column 'qid' is missing"),
         (HEAD + "1,1.5,2,3\n", 2, "query id '1.5' is not an integer"),
         (HEAD + "1,1,1e39,3\n", 2, "value 1e+39 of column 'a' does not fit in float32"),
@@ -283,7 +290,7 @@ HEAD = "label,qid,a,b\n"
         ("label,relevance,qid,a\n1,1,1,2\n", 1, "columns 'label' and 'relevance'"),
         ("label,qid\n1,1\n", 1, "no column is left for features"),
         ("label\tqid\ta\n1\t1\t2\n", 1, "--format tsv"),
-        ("label;qid;a\n1;1;2\n", 1, "separated by semicolons"),
+        ("label;qid;a\n1;1;2\n", 1, "separated by ';': write commas"),
         ("2 qid:1 1:0.5\n", 1, "libsvm text (label qid:ID number:value ...): '2 qid:1 1:0.5'"),
         ("", 1, "the file is empty"),
         (HEAD, 0, "no rows"),
@@ -376,7 +383,7 @@ def test_the_options_of_the_reader_hold(write: Write) -> None:
     each = boostrank.read(write("label,qid,a,w\n1,1,2,1\n1,1,2,0\n"), weight="w")
     assert each.document_weights is not None
     assert each.document_weights.tolist() == [1.0, 0.0]
-    with refused("weight -2 in column 'w' is negative", line=3):
+    with refused("weight in column 'w' is -2; ", "at least 0", line=3):
         boostrank.read(write("label,qid,a,w\n1,1,2,1\n1,1,2,-2\n"), weight="w")
 
 
@@ -506,7 +513,7 @@ def test_columns_of_later_files_go_by_name(write: Write) -> None:
 
 def test_features_with_the_names_of_labels_and_queries_stay_features(write: Write) -> None:
     text = "rel,s,label,query_id,relevance\n1,1,2,3,4\n"
-    with pytest.warns(DataWarning, match="are used as features"):
+    with pytest.warns(DataWarning, match="used as features"):
         train = boostrank.read(write(text), label="rel", qid="s", drop="relevance")
     for header, row in (("query_id,label", "3,2"), ("relevance,query_id,label", "4,3,2")):
         path = write(f"{header}\n{row}\n", "rows.csv")
@@ -577,9 +584,9 @@ def test_a_table_that_is_given_as_libsvm_is_recognised(write: Write, tmp_path: P
         read_libsvm(tmp_path / "x.parquet", format="libsvm")
     with refused("a Parquet file", "--format parquet"):
         boostrank.read(tmp_path / "x.parquet", format="csv")
-    with refused("this is a parquet file; use --format parquet"):
+    with refused("no column is called label"):  # the content decides
         boostrank.read(tmp_path / "x.parquet", format="arrow")
-    with refused("not a Parquet file"):
+    with refused("neither Parquet nor Arrow"):
         boostrank.read(write(HEAD), format="parquet")
 
 

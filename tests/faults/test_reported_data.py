@@ -181,7 +181,7 @@ def test_report_09_whole_decimals_as_ids_are_refused_with_a_command(model: str) 
 
 @pytest.mark.parametrize(
     ("head", "mark", "words"),
-    [("", "|", "bars"), ("", "\1", "control"), ("", " ", "blanks"), ("# by x\n", ",", "tail")],
+    [("", "|", "'|'"), ("", "\1", "'\\x01'"), ("", " ", "' '"), ("# by x\n", ",", "tail")],
 )
 def test_tables_of_other_programs_are_named(head: str, mark: str, words: str) -> None:
     text = FRAME.assign(label=Y, qid=QID).to_csv(index=False, sep=mark)

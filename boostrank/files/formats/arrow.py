@@ -4,8 +4,8 @@ requested columns."""
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,29 +13,22 @@ import numpy as np
 from boostrank.core.errors import FileFormatError
 from boostrank.core.files import path_of
 from boostrank.data.roles import pandas_metadata
-from boostrank.files.source import File, Format, OneSource, format_by_magic
+from boostrank.files.source import File, Format, OneSource
 from boostrank.files.tables import Batch, TableSource, arrow, is_buffer, is_number, is_text
 from boostrank.options import typed_names
 
-Batches = Callable[[list[int], int], Iterator[Any]]
-"""A function that yields batches of the columns at some positions, with about a number of rows."""
-Noted = dict[str, dict[str, Any]]
-"""pandas' metadata of categorical columns by name."""
+Batches = Callable[[list[str], int], Iterator[Any]]
+"""A function that yields batches of some columns, with about a number of rows."""
 
-_FILE, _STREAM = b"ARROW1", b"\xff\xff\xff\xff"
+_PARQUET, _FILE, _STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 
 
 class ColumnarSource(TableSource):
-    """Source of files that consist of record batches. Each format defines how to open such a
-    file."""
+    """Source of Parquet and Arrow files, which consist of record batches. The content of a file
+    decides which it is."""
 
     by_row = True
     unused = (*TableSource.unused, "missing_tokens")
-    name = ""
-
-    @abstractmethod
-    def open_batches(self, file: Any) -> tuple[Any, int | None, Batches]:
-        """Return the schema, the number of rows (None if unknown), and the batches."""
 
     def open_file(self, source: OneSource) -> ColumnarFile:
         """Open a frame's buffer or a regular file.
@@ -59,14 +52,14 @@ class ColumnarSource(TableSource):
         """
         pa, reading = arrow(), self.reading
         try:
-            spec = format_by_magic(bytes(file.handle.read(8)))
+            head = bytes(file.handle.read(8))
             file.handle.seek(0)
-            if spec is None or spec.source is not type(self):
-                reason = f"the file is not a {self.name} file (Feather: version 2)"
-                if spec is not None:
-                    reason = f"this is a {spec.name} file; use --format {spec.name}"
-                raise FileFormatError(reason, file=file.name)
-            schema, file.rows, file.batches = self.open_batches(file.handle)
+            if not head.startswith((_PARQUET, _FILE, _STREAM)):
+                raise FileFormatError(
+                    "the file is neither Parquet nor Arrow (Feather: version 2)", file=file.name
+                )
+            open_batches = _open_parquet if head.startswith(_PARQUET) else _open_arrow
+            schema, file.rows, file.batches = open_batches(file.handle)
             file.header = schema
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise FileFormatError(
@@ -77,30 +70,27 @@ class ColumnarSource(TableSource):
                 f"the file is damaged: it declares {file.rows:,} rows", file=file.name
             )
         # Choose the columns, and check their types.
-        declared = {field.name for field in schema if pa.types.is_dictionary(field.type)}
-        noted = _categorical(schema)
+        categorical, ordered = _categories_in(schema)
         if self.columns is None:
-            self.ordered = _ordered(schema, noted)
-        declared |= noted.keys()
-        columns = self.choose(schema.names, file.name, file.path, declared, schema.metadata)
+            self.ordered = ordered
+        columns = self.choose(schema.names, file, categorical, schema.metadata)
+        fields = dict(zip(columns.header, schema, strict=True))
         if reading.lenient and reading.space is None:
-            text = [position for position in columns.places if is_text(schema.field(position).type)]
-            counts = {position: (0, 0) for position in text if position not in columns.coded}
-            columns = self.with_text(columns, counts, 0, file.name)
-        numbers, texts = columns.needed()
-        file.columns, file.places = columns, sorted({*numbers, *texts})
-        if reading.whole:
-            file.places = list(range(len(schema)))
-        for position in columns.places:
-            is_coded = position in columns.coded
-            _check_type(schema.field(position), is_coded, file.name, reading.takes_categories)
+            text = [name for name in columns.features if is_text(fields[name].type)]
+            self.code_text(file, {name: (0, 0) for name in text if name not in columns.coded}, 0)
+            columns = file.columns
+        needed = columns.header if reading.whole else chain(*columns.needed())
+        file.fields = {name: fields[name] for name in needed}
+        for name in columns.features:
+            is_coded = name in columns.coded
+            _check_type(fields[name], is_coded, file.name, reading.takes_categories)
 
     def batch(self, file: Any, chunk: Any) -> Batch:
         """Return the arrays of a record batch, whose rows count from 1."""
-        names, rows = file.header.names, chunk.num_rows
-        arrays = {position: chunk.column(names[position]) for position in file.places}
+        arrays = {name: chunk.column(column.name) for name, column in file.fields.items()}
+        rows = chunk.num_rows
         size = sum(map(_bytes_of, arrays.values()))
-        return Batch(file, np.arange(1, rows + 1), rows, arrays, size=size)
+        return Batch(file, np.arange(1, rows + 1), rows, arrays, size=size, by_row=True)
 
     def written(self, chunk: Any, batch: Batch) -> tuple[Any, Any, Any]:
         """Return the rows as a record batch, with its schema."""
@@ -109,50 +99,41 @@ class ColumnarSource(TableSource):
         return rows, schema, batch.lines
 
 
-class ArrowSource(ColumnarSource):
-    """Source of Arrow files."""
+def _open_arrow(file: Any) -> tuple[Any, int | None, Batches]:
+    """Return the schema and the batches of an Arrow stream or file, whose number of rows is
+    unknown."""
+    ipc = arrow(".ipc")
+    is_stream = bytes(file.read(len(_STREAM))) == _STREAM
+    file.seek(0)
+    open_reader = ipc.open_stream if is_stream else ipc.open_file
+    schema = open_reader(file).schema
 
-    name = "Arrow"
-
-    def open_batches(self, file: Any) -> tuple[Any, int | None, Batches]:
-        """Open an Arrow stream or file, whose number of rows is unknown."""
-        ipc = arrow(".ipc")
-        is_stream = bytes(file.read(len(_STREAM))) == _STREAM
+    def batches(names: list[str], _: int) -> Iterator[Any]:
         file.seek(0)
-        open_reader = ipc.open_stream if is_stream else ipc.open_file
-        schema = open_reader(file).schema
+        positions = list(map(schema.names.index, names))
+        reader = open_reader(file, options=ipc.IpcReadOptions(included_fields=positions))
+        if is_stream:
+            return reader
+        return map(reader.get_batch, range(reader.num_record_batches))
 
-        def batches(places: list[int], _: int) -> Iterator[Any]:
-            file.seek(0)
-            reader = open_reader(file, options=ipc.IpcReadOptions(included_fields=places))
-            if is_stream:
-                return reader
-            return map(reader.get_batch, range(reader.num_record_batches))
-
-        return schema, None, batches
+    return schema, None, batches
 
 
-class ParquetSource(ColumnarSource):
-    """Source of Parquet files, read page by page."""
+def _open_parquet(file: Any) -> tuple[Any, int | None, Batches]:
+    """Return the schema, the number of rows and the batches of a Parquet file, which is read page
+    by page."""
+    parquet = arrow(".parquet").ParquetFile(file, buffer_size=1 << 16, pre_buffer=False)
 
-    name = "Parquet"
+    def batches(names: list[str], count: int) -> Iterator[Any]:
+        return parquet.iter_batches(batch_size=count, columns=names)
 
-    def open_batches(self, file: Any) -> tuple[Any, int | None, Batches]:
-        """Open a Parquet file."""
-        parquet = arrow(".parquet").ParquetFile(file, buffer_size=1 << 16, pre_buffer=False)
-        schema = parquet.schema_arrow
-
-        def batches(places: list[int], count: int) -> Iterator[Any]:
-            names = [schema.names[position] for position in places]
-            return parquet.iter_batches(batch_size=count, columns=names)
-
-        return schema, parquet.metadata.num_rows, batches
+    return parquet.schema_arrow, parquet.metadata.num_rows, batches
 
 
 class ColumnarFile(File):
     """An open file that consists of record batches."""
 
-    places: list[int]
+    fields: dict[str, Any]
     batches: Batches
 
     def __init__(self, name: str, path: str | None, source: Any) -> None:
@@ -164,10 +145,11 @@ class ColumnarFile(File):
 
     def chunks(self, chunk_bytes: int) -> Iterator[Any]:
         """Yield the batches in order. Each batch is read when the iterator advances."""
-        rows = max(1, chunk_bytes // (4 * max(1, len(self.places))))
+        rows = max(1, chunk_bytes // (4 * max(1, len(self.fields))))
         done, size = 0, self.total or 0
+        names = [column.name for column in self.fields.values()]
         try:
-            for batch in self.batches(self.places, rows):
+            for batch in self.batches(names, rows):
                 # Check buffer lengths before anything reads them, even for their total size.
                 batch.validate()
                 self.text_bytes += _bytes_of(batch)
@@ -194,36 +176,28 @@ def _bytes_of(data: Any) -> int:
         return int(data.get_total_buffer_size())
 
 
-def _categorical(schema: Any) -> Noted:
-    """Return the columns that were categorical in pandas according to its metadata, whatever their
-    Arrow type."""
-    columns: Noted = {}
-    for column in pandas_metadata(schema.metadata).get("columns", ()):
-        if isinstance(column, dict) and column.get("pandas_type") == "categorical":
-            name, more = str(column.get("name")), column.get("metadata")
-            if name in schema.names:
-                columns[name] = more if isinstance(more, dict) else {}
-    return columns
-
-
-def _ordered(schema: Any, categorical: Noted) -> dict[str, int | None]:
-    """Return the number of categories by ordered column: None if it is unknown, and -1 if the file
-    lacks their order.
-
-    As in data frames, the category order in polars has no meaning.
+def _categories_in(schema: Any) -> tuple[set[str], dict[str, int | None]]:
+    """Return the columns with categories, by their types or pandas' metadata, and the number of
+    categories of the ordered ones: None if it is unknown, and -1 if the file lacks their order.
     """
-    kept = {
-        field.name
-        for field in schema
-        if getattr(field.type, "ordered", False)
-        and not any(key.startswith(b"_PL_") for key in field.metadata or ())
+    notes = {
+        str(column.get("name")): column.get("metadata")
+        for column in pandas_metadata(schema.metadata).get("columns", ())
+        if isinstance(column, dict) and column.get("pandas_type") == "categorical"
     }
-    noted = {
-        name: field.get("num_categories")
-        for name, field in categorical.items()
-        if field.get("ordered")
-    }
-    return dict.fromkeys(kept) | {name: n if name in kept else -1 for name, n in noted.items()}
+    categorical, ordered = set[str](), dict[str, int | None]()
+    for field in schema:
+        if field.name in notes or arrow().types.is_dictionary(field.type):
+            categorical.add(field.name)
+        # As in data frames, the category order in polars has no meaning.
+        is_of_polars = any(key.startswith(b"_PL_") for key in field.metadata or ())
+        has_order = getattr(field.type, "ordered", False) and not is_of_polars
+        if has_order:
+            ordered[field.name] = None
+        note = notes.get(field.name)
+        if isinstance(note, dict) and note.get("ordered"):
+            ordered[field.name] = note.get("num_categories") if has_order else -1
+    return categorical, ordered
 
 
 def _check_type(column: Any, is_coded: bool, file: str, takes_categories: bool) -> None:
@@ -239,24 +213,22 @@ def _check_type(column: Any, is_coded: bool, file: str, takes_categories: bool) 
     reason = f"is of type {kind}"
     if is_coded:
         reason += ", but categories must be text"
-    elif types.is_dictionary(kind):
-        reason = "contains categories, but the model or its training data has numbers there"
     elif is_text(kind):
         reason = "contains text"
         if takes_categories:
             reason += f": --categorical {typed_names(column.name)} reads it as categories"
-    elif types.is_temporal(kind):
-        reason = f"contains times ({kind}): convert it to numbers, such as days since a date"
+    else:
+        reason += ": convert it to numbers (a date to days)"
     raise FileFormatError(f"column {column.name!r} {reason}; {drop}", file=file)
 
 
 SPECS = (
     Format(
-        "parquet", ParquetSource, (".parquet", ".pq", ".parq"), begins=(b"PAR1",), is_table=True
+        "parquet", ColumnarSource, (".parquet", ".pq", ".parq"), begins=(_PARQUET,), is_table=True
     ),
     Format(
         "arrow",
-        ArrowSource,
+        ColumnarSource,
         (".arrow", ".feather", ".ipc", ".arrows"),
         aliases=("feather", "ipc"),
         begins=(_FILE, _STREAM),

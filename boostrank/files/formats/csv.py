@@ -10,13 +10,13 @@ import csv
 import math
 import re
 import shlex
-from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.errors import DataError, FileFormatError
-from boostrank.core.text import NUMBER, PLAIN_DIGITS, WRITTEN
+from boostrank.core.text import NUMBER, NUMERIC, PLAIN_DIGITS, WRITTEN
 from boostrank.files.blocks import Fault
 from boostrank.files.chunks import (
     HEAD,
@@ -38,6 +38,8 @@ from boostrank.options import typed_names
 _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
 _INF = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _TRUTH = frozenset((b"True", b"true", b"TRUE", b"False", b"false", b"FALSE"))
+_SEPARATOR_REMEDIES = {",": "pass --format csv", "\t": "pass --format tsv"}
+_VALUE = re.compile(rf"{NUMERIC.pattern}|true|false", re.IGNORECASE)
 _BLANK = STAND_INS | {b""}
 _LIBSVM = re.compile(rb"[+-]?[\d.]\S*[ \t]+(qid:\S+|\d+:\S+)")
 
@@ -62,8 +64,8 @@ class CsvSource(TableSource):
             header = self._names(line.removesuffix(b"\r"))
         except DataError as error:
             raise FileFormatError(str(error), file=file.name, line=1) from None
-        columns = self.choose(header, file.name, file.path)
-        file.columns = self.with_text(columns, *self._text_in(file.head, columns), file.name)
+        columns = self.choose(header, file)
+        self.code_text(file, *self._text_in(file.head, columns))
         file.header = line + b"\n"
         file.head = file.head[len(file.header) :]
 
@@ -71,50 +73,43 @@ class CsvSource(TableSource):
         """Return the column names in the first line."""
         if not line.strip():
             raise DataError("the first line is blank or the file is empty: name the columns")
-        # Recognise libsvm text and the separator line of Excel before they become column names.
+        # Recognise libsvm text and comments before they become column names.
         if _LIBSVM.match(line):
             raise DataError(
                 "the file seems to be libsvm text (label qid:ID number:value ...):"
                 f" {quote_token(line)}; pass --format libsvm"
             )
-        if line.lower().startswith(b"sep="):
-            raise DataError("the first line is Excel's separator: `tail -n +2` removes it")
         reason, row = self._row(line, 0)
         if reason:
             raise DataError(f"the first line does not name the columns: {reason}")
-        if len(row) == 1 and line.startswith(b"#"):
-            raise DataError("the first line is a comment: `tail -n +2` removes it")
+        is_single = len(row) == 1
+        if line.lower().startswith(b"sep=") or (is_single and line.startswith(b"#")):
+            raise DataError(
+                "the first line is a comment, or Excel's separator: `tail -n +2` removes it"
+            )
         # Suspect another delimiter.
-        for separator, remedy in (
-            (b",", "commas: pass --format csv"),
-            (b"\t", "tabs: pass --format tsv"),
-            (b";", "semicolons: write commas"),
-            (b"|", "vertical bars: write commas"),
-            (b"\1", "control characters: write commas"),
-            (b" ", "blanks: write commas"),
-        ):
-            if len(row) == 1 and separator in line:
-                raise DataError(f"the columns seem to be separated by {remedy}")
+        for separator in ",\t;|\1 ":
+            if is_single and separator in row[0]:
+                remedy = _SEPARATOR_REMEDIES.get(separator, "write commas")
+                raise DataError(f"the columns seem to be separated by {separator!r}: {remedy}")
         return list(map(str.strip, row))
 
     def batch(self, file: File, chunk: Any) -> Batch:
         """Parse the columns that are needed, and number their lines without the blank ones."""
         text, columns = chunk, file.columns
-        numbers, texts = columns.needed()
         array = np.frombuffer(text.buffer, np.uint8, text.size)
-        table = self._table(text, array, len(columns.header), numbers, texts)
+        table = self._table(text, array, columns)
         n_lines = np.count_nonzero(array == 10) + text.unterminated
         lines = np.arange(1, n_lines + 1)
         if table is not None and table.num_rows != n_lines:  # some lines are blank
             lines = np.flatnonzero(list(map(bool, text.split()))) + 1
         if table is None or lines.size != table.num_rows:
-            batch = self._line_by_line(text, file, numbers, texts)
+            batch = self._line_by_line(text, file)
         else:
-            places = *numbers, *texts
-            arrays = {at: table.column(str(at)).combine_chunks() for at in places}
+            arrays = {name: table.column(name).combine_chunks() for name in table.column_names}
             batch = Batch(file, lines, n_lines, arrays)
-        for position in texts:
-            batch.arrays[position] = self._trimmed(batch.arrays[position], position, columns)
+        for name in columns.needed()[1]:
+            batch.arrays[name] = self._trimmed(batch.arrays[name], name, columns)
         batch.unterminated, batch.size = text.unterminated, text.size
         return batch
 
@@ -123,41 +118,42 @@ class CsvSource(TableSource):
         view, ends = chunk.lines()
         return view, batch.file.header, ends[batch.lines - 1]
 
-    def _text_in(self, head: bytes, columns: Columns) -> tuple[dict[int, tuple[int, int]], int]:
-        """Return the numbers of values and cells of text features by position, and the first line
-        with text."""
-        text: dict[int, tuple[int, int]] = {}
+    def _text_in(self, head: bytes, columns: Columns) -> tuple[dict[str, tuple[int, int]], int]:
+        """Return the numbers of values and cells of text features, and the first line with text."""
+        text: dict[str, tuple[int, int]] = {}
         if self.reading.space is not None or self.reading.skip:
             return text, 0
         lines = []
         raw_lines = head.split(b"\n")[1 : -1 if len(head) >= HEAD else None]
         rows = [self._row(raw.removesuffix(b"\r"), len(columns.header))[1] for raw in raw_lines]
-        for position in sorted(set(columns.places) - columns.coded):
+        number_columns = set(columns.features) - columns.coded
+        for position, name in enumerate(columns.header):
+            if name not in number_columns:
+                continue
             cells = {i: row[position].strip() for i, row in enumerate(rows, 2) if row}
-            cells = {i: word for i, word in cells.items() if word.encode().lower() not in _BLANK}
+            cells = {
+                i: word
+                for i, word in cells.items()
+                if word.encode().lower() not in _BLANK and word not in self.reading.missing_tokens
+            }
             words = set(cells.values())
-            if words and all(map(self._is_text, words)):
-                text[position] = len(words), len(cells)
+            if words and not any(map(_VALUE.fullmatch, words)):
+                text[name] = len(words), len(cells)
                 lines.append(min(cells))
         return text, min(lines, default=0)
 
-    def _is_text(self, word: str) -> bool:
-        is_number = NUMBER.fullmatch(word) or WRITTEN.fullmatch(word)
-        return not is_number and self._number(word, "", True)[1] != ""
-
-    def _table(
-        self, text: Text, array: Any, width: int, numbers: Sequence[int], texts: Sequence[int]
-    ) -> Any:
-        """Return an Arrow table whose column names are positions, or None if pyarrow fails."""
+    def _table(self, text: Text, array: Any, columns: Columns) -> Any:
+        """Return an Arrow table, or None if pyarrow fails."""
         if np.any(array == 0) or np.any((array[:-1] == 13) & (array[1:] != 10)):
             return None
+        # A column whose first cell is a truth value is read as such, because pyarrow reads no mix.
         pa, reader = arrow(), arrow(".csv")
         first = bytes(text.buffer[: text.buffer.index(b"\n")]).split(self.delimiter.encode())
-        is_truth = [cell.strip(b' "\r') in _TRUTH for cell in first] + width * [False]
-        types = {str(at): pa.bool_() if is_truth[at] else pa.float64() for at in numbers}
-        types |= {str(position): pa.string() for position in texts}
-        types = types or {"0": pa.string()}  # validates every row even if no column is needed
-        names = list(map(str, range(width)))
+        cells = zip(columns.header, first, strict=False)
+        truths = {name for name, cell in cells if cell.strip(b' "\r') in _TRUTH}
+        numbers, texts = columns.needed()
+        types = {name: pa.bool_() if name in truths else pa.float64() for name in numbers}
+        types |= dict.fromkeys(texts, pa.string())
         conversion = reader.ConvertOptions(
             column_types=types,
             include_columns=list(types),
@@ -166,45 +162,47 @@ class CsvSource(TableSource):
             true_values=["True", "true", "TRUE"],
             false_values=["False", "false", "FALSE"],
         )
+        options = reader.ReadOptions(
+            use_threads=False, block_size=text.size + 1, column_names=columns.header
+        )
         try:
             return reader.read_csv(
                 pa.py_buffer(memoryview(text.buffer)[: text.size]),
-                reader.ReadOptions(use_threads=False, block_size=text.size + 1, column_names=names),
+                options,
                 reader.ParseOptions(delimiter=self.delimiter),
                 conversion,
             )
         except pa.ArrowInvalid:
             return None
 
-    def _line_by_line(
-        self, text: Text, file: File, numbers: Sequence[int], texts: Sequence[int]
-    ) -> Batch:
+    def _line_by_line(self, text: Text, file: File) -> Batch:
         """Return the readable rows of a chunk, and record why the others are refused."""
         pa, columns = arrow(), file.columns
+        numbers, texts = columns.needed()
         # Split each line into cells; a refused line does not stop the others.
-        rows: dict[int, list[str]] = {}
+        rows: dict[int, dict[str, str]] = {}
         faults, raw_lines = [], text.split()
         for line, raw in enumerate(raw_lines, 1):
             reason, row = self._row(raw, len(columns.header))
             if reason and raw:
                 faults.append(Fault(line, reason))
             elif raw:
-                rows[line] = row
+                rows[line] = dict(zip(columns.header, row, strict=True))
         # Keep the text columns as they are.
-        arrays: dict[int, Any] = {}
-        for position in texts:
-            arrays[position] = pa.array([row[position] for row in rows.values()], pa.string())
+        arrays: dict[str, Any] = {}
+        for name in texts:
+            arrays[name] = pa.array([cells[name] for cells in rows.values()], pa.string())
         # Read the numbers, and mark words that seem to stand for missing values.
-        for position in numbers:
-            values, is_feature = [], position in columns.places
-            for line, row in rows.items():
-                word = row[position].strip()
-                value, reason = self._number(word, columns.header[position], is_feature)
+        for name in numbers:
+            values, is_feature = [], name in columns.features
+            for line, cells in rows.items():
+                word = cells[name].strip()
+                value, reason = self._number(word, name, is_feature)
                 values.append(value)
                 is_stand_in = is_feature and word.encode().lower() in STAND_INS
                 if reason:
                     faults.append(Fault(line, reason, stand_in=word * is_stand_in))
-            arrays[position] = pa.array(values, pa.float64())
+            arrays[name] = pa.array(values, pa.float64())
         return Batch(file, np.array(list(rows), np.int64), len(raw_lines), arrays, faults)
 
     def _row(self, raw: bytes, width: int) -> tuple[str, list[str]]:
@@ -253,7 +251,7 @@ class CsvSource(TableSource):
                 remedy += f", --categorical {typed} reads categories"
         return math.nan, f"{cell} is not a number{remedy}"
 
-    def _trimmed(self, column: Any, position: int, columns: Columns) -> Any:
+    def _trimmed(self, column: Any, name: str, columns: Columns) -> Any:
         """Return text without surrounding blanks, null if missing. Columns in `pick` keep those of
         words.
 
@@ -267,23 +265,19 @@ class CsvSource(TableSource):
         else:  # words keep their blanks
             is_number = pc.match_substring_regex(trimmed, f"^({NUMBER.pattern})$")
             column = pc.if_else(is_number, trimmed, column)
-        if position == columns.qid and position not in columns.texts:
+        if name == columns.qid:
             return column
         # Make missing words null, except in query ids.
         is_missing = pc.is_in(trimmed, value_set=pa.array(["", *reading.missing_tokens]))
         column = pc.if_else(is_missing, pa.scalar(None, pa.string()), column)
-        if position not in columns.coded or reading.trained_categories is None:
+        if name not in columns.coded or reading.trained_categories is None:
             return column
-        categories = reading.trained_categories[columns.names[columns.places.index(position)]]
+        categories = reading.trained_categories[columns.names[columns.features.index(name)]]
         if not categories.values or isinstance(categories.values[0], str):
             return column
-        # Turn categories into numbers, unless a word among them is no number.
-        coded = column.dictionary_encode()
-        words = coded.dictionary.to_pylist()
-        if not all(map(NUMBER.fullmatch, words)):
-            return column
-        numbers = pa.array(list(map(float, words)), pa.float64())
-        return pa.DictionaryArray.from_arrays(coded.indices, numbers)
+        with suppress(pa.ArrowInvalid):  # a word among them is no number
+            return column.cast("float64")
+        return column
 
 
 class TsvSource(CsvSource):
