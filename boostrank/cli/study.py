@@ -221,7 +221,7 @@ _SPREAD = (
 
 
 def _print_noise(metrics: dict[str, Any]) -> None:
-    from boostrank.reporting.noise import SOURCES
+    from boostrank.reporting.studies import SOURCES
 
     # Print a table for each metric, with a row for each source of chance.
     idle = list(SOURCES)
