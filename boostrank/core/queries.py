@@ -94,14 +94,13 @@ class QueryIndex:
                     " constant"
                 )
         if self.k is not None:
-            k, cutoffs = _to_int64(self.k), np.asarray(self.k)
-            wrong = first_true((cutoffs % 1 != 0) | (cutoffs < 0))
-            if k is None or wrong is not None:
-                q = wrong or 0
+            k = np.asarray(self.k)
+            bad = first_true((k % 1 != 0) | (k < 0) | (k >= 2.0**63))
+            if bad is not None:
                 raise DataError(
-                    f"query {self.qid[q]}: k={cutoffs[q]} is not a whole number of at least 0"
+                    f"query {self.qid[bad]}: k={k[bad]} is not a whole number of at least 0"
                 )
-            put("k", k)
+            put("k", k.astype(np.int64))
         if self.document_weights is not None:
             each = np.ascontiguousarray(self.document_weights, dtype=np.float64)
             put("document_weights", each)
@@ -149,8 +148,6 @@ class QueryIndex:
             raise DataError(
                 f"group {bad} has size {counts[bad]}; every query needs at least one row"
             )
-        if sum(counts.tolist()) > np.iinfo(np.int64).max:
-            raise DataError(f"the group sizes add up to {sum(counts.tolist())}, which overflows")
         ptr = np.append(0, np.cumsum(counts))
         return cls(ptr, np.arange(counts.size, dtype=np.int64), weights)  # type: ignore[arg-type]
 

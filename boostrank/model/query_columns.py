@@ -22,7 +22,7 @@ from boostrank.core.errors import (
     did_you_mean,
     warn_user,
 )
-from boostrank.core.machine import free_memory
+from boostrank.core.machine import free_memory, resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.text import list_names
 from boostrank.core.types import Array
@@ -197,13 +197,9 @@ class ModelColumns:
                 DataWarning,
             )
         if continued_columns is not None and columns != continued_columns:
-            description = (
-                f"has {continued_columns.words()}"
-                if continued_columns.kinds
-                else "has no columns within queries"
-            )
+            description = continued_columns.words() or "no columns within queries"
             raise ParameterError(
-                f"init_model {description}, which cannot change: remove within_query"
+                f"init_model has {description}, which cannot change: remove within_query"
             )
         return columns
 
@@ -269,7 +265,7 @@ class ModelColumns:
                     return columns
         return cls(tuple(names))
 
-    def dataset(self, data: RankingDataset, threads: int) -> RankingDataset:
+    def dataset(self, data: RankingDataset, threads: int | None = None) -> RankingDataset:
         """Return the data set with the added columns, if there are any."""
         features = data.features
         parent = whole_of(features)
@@ -281,7 +277,7 @@ class ModelColumns:
             features = self.of_data(data, threads)
         return replace(data, features=features, feature_names=self.names)
 
-    def of_data(self, data: RankingDataset, threads: int) -> Features:
+    def of_data(self, data: RankingDataset, threads: int | None) -> Features:
         """Return a data set's rows with the added columns, or raise `DataError` if documents were
         left out.
         """
@@ -292,12 +288,13 @@ class ModelColumns:
             )
         return self.rows(data.features, data.queries, threads)
 
-    def rows(self, features: Features, queries: QueryIndex, threads: int) -> Features:
+    def rows(self, features: Features, queries: QueryIndex, threads: int | None) -> Features:
         """Append the m columns to float32[N, d], dense, CSR or on disk, or raise DataError if
         memory is too small.
         """
         if not self.kinds:
             return features
+        threads = resolve_threads(threads)
         if is_on_disk(features):
             return RowsWithin(features, queries, self, threads)
         is_sparse = sparse.issparse(features)
@@ -352,7 +349,7 @@ class RowsWithin(Rows):
     on_disk = True
 
     def __init__(
-        self, stored: Any, queries: QueryIndex, columns: ModelColumns, threads: int = 1
+        self, stored: Any, queries: QueryIndex, columns: ModelColumns, threads: int
     ) -> None:
         self._stored = stored
         self._queries = queries
