@@ -75,7 +75,18 @@ def test_more_trees_than_data_bases_add_up_are_refused() -> None:
     (objection,) = SPEC.objections(trees=901)
     assert "--max-trees 900" in objection.fix
     assert not [*SPEC.objections(trees=900)]
-    most = replace(trees, forest=replace(forest, roots=np.zeros(900, np.int32)))
+    copies = np.arange(900, dtype=np.int32)
+    columns = {name: np.tile(getattr(forest, name), 900) for name in ("threshold", "kind", "value")}
+    many = replace(
+        forest,
+        **columns,
+        feature=np.zeros_like(copies),
+        left=forest.left - 2 * copies,
+        right=forest.right - 2 * copies,
+        roots=copies,
+        tree=copies,
+    )
+    most = replace(trees, forest=many)
     score = SPEC.read(SPEC.write(served_model("most", "lightgbm", b"", most, ("x",))), ("x",))
     assert score(np.array([[1.0]])) == [900.0]
 
