@@ -157,9 +157,9 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
     Args:
         pieces: float64[n] or text, or `boostrank.files.assemble.Named` for tables.
     """
-    ending = os.path.splitext(path)[1].lower()
-    writer = None
+    is_parquet, writer = path.lower().endswith(".parquet"), None
     with replacing(path, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:
+        text = io.TextIOWrapper(file, "utf-8", newline="")
         for piece in pieces:
             if isinstance(piece, bytes):
                 file.write(piece)
@@ -170,21 +170,19 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
             # A table has the columns that the data name.
             arrays = zip(_COLUMNS, (piece.qids, piece.document_names, piece.values), strict=True)
             columns = {name: array.tolist() for name, array in arrays if array is not None}
-            if ending == ".parquet":
+            if is_parquet:
                 if "qid" in columns:
                     columns["qid"] = list(map(str, columns["qid"]))
                 table = arrow().table(columns)
                 writer = writer or arrow(".parquet").ParquetWriter(file, table.schema)
                 writer.write_table(table)
                 continue
-            text = io.StringIO()
-            lines = csv.writer(text, lineterminator="\n")
             if writer is None:
-                lines.writerow(columns)
-            lines.writerows(zip(*columns.values(), strict=True))
-            writer = lines
-            file.write(text.getvalue().encode())
-        if ending == ".parquet" and writer is not None:
+                writer = csv.writer(text, lineterminator="\n")
+                writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))
+        text.flush()
+        if is_parquet and writer is not None:
             writer.close()
 
 
@@ -210,10 +208,8 @@ def holds_ranker(path: str) -> bool:
     if not os.path.isfile(path):
         return False
     head = _beginning(path)
-    first_line, _, other_lines = head.partition(b"\n")
-    first_text = first_line.strip().decode("latin-1")
-    is_whole = bool(other_lines) or len(head) < _HEAD
-    is_number = is_whole and NUMERIC.fullmatch(first_text) is not None
+    first_text = head.partition(b"\n")[0].strip().decode("latin-1")
+    is_number = NUMERIC.fullmatch(first_text) is not None
     is_model = any(model_format.recognises(head) for model_format in formats())
     return not head or is_number or is_model or bool(columns_of(path))
 
