@@ -136,7 +136,9 @@ def parity_pack(
 def linear_pack(linear: LinearScore, most_rows: int) -> Pack:
     """Return random rows, and rows with zeros or missing values."""
     rows_per_kind = max(1, min(most_rows, _MOST_CELLS // linear.weights.size) // 3)
-    random_rows, with_zeros, with_missing = rows = np.split(linear.draw(3 * rows_per_kind), 3)
+    normal = np.random.default_rng(0).normal(size=(3, rows_per_kind, linear.weights.size))
+    rows = (linear.shift + linear.divisor * normal).astype(np.float32)
+    random_rows, with_zeros, with_missing = rows
     uniform = np.random.default_rng(1).random(random_rows.shape)
     with_zeros[uniform < 0.5], with_missing[uniform < 0.3] = 0.0, np.nan
     kind = np.repeat(["random", "zeros", "missing"], rows_per_kind)

@@ -608,9 +608,7 @@ class RankingModel:
     def tree_counts(self) -> TreeCounts:
         """The numbers of trees; linear models raise ParameterError."""
         self._check_trees()
-        parsed = self._engine.format.parse(self.to_bytes(1))
-        trees = self._engine.format.trees(parsed, len(self.column_names))
-        return TreeCounts(int(getattr(parsed, "start_trees", 0)), trees.count)
+        return TreeCounts(self._booster.start_trees, self.trees(1).count)
 
     def save_model(self, filename: AnyPath, num_iteration: int | None = None) -> RankingModel:
         """Save the model like `save`, under LightGBM's name."""
@@ -729,7 +727,7 @@ def find_model(source: Any) -> RankingModel | None:
         return RankingModel.load(source)
     source = getattr(source, "best_estimator_", source)  # of a search in scikit-learn
     engine = type(source).__module__.partition(".")[0]
-    if engine == "boostrank" and isinstance(model := getattr(source, "model_", None), RankingModel):
+    if isinstance(model := getattr(source, "model_", None), RankingModel):
         return model
     if engine == "lightgbm" and hasattr(type(source), "booster_"):
         source = source.booster_

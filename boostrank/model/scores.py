@@ -79,13 +79,10 @@ def scores_of_files(
     if not model.scores_rows_alone or model.absent_is_missing:
         return None
     scorer = compiled_scorer(model, num_iteration)
-    work: Callable[[Any], Float64Array]
-    if scorer is None:
-        columns = None
-        work = partial(model.predict, num_iteration=num_iteration, threads=threads)
-    else:
-        columns = scorer.columns
-        work = scorer.scores
+    columns = None
+    work: Any = partial(model.predict, num_iteration=num_iteration, threads=threads)
+    if scorer is not None:
+        work, columns = scorer.scores, scorer.columns
     return _finite(pieces_of_files(source, work, columns=columns, threads=threads, **options))
 
 

@@ -156,7 +156,7 @@ class LinearFormat(ModelFormat):
         scaled magnitude.
         """
         magnitudes = np.abs(model.weights()[:-1])
-        used_columns = np.flatnonzero(magnitudes).astype(np.int64)
+        used_columns = np.flatnonzero(magnitudes)
         splits = (magnitudes > 0.0).astype(np.int64)
         return Trees(None, 0, magnitudes, splits, used_columns)
 

@@ -20,7 +20,7 @@ from boostrank.engines.served.rules import Rules, Split
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
 
-RULES = Rules(np.float32, missing=0.0, sums=np.float32, adds=np.float64, gives=np.float32)
+RULES = Rules(np.float32, missing=0.0, sums=np.float32, gives=np.float32)
 """RankLib's rules: leaves and weights are float32, and multiplied in float64."""
 
 LINEAR_RULES = Rules(np.float32, missing=0.0)
