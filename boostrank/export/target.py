@@ -315,7 +315,7 @@ def shortest(number: Any) -> float:
     """Return the float with the shortest text that rounds to a float32 number, which is clipped to
     the finite range.
     """
-    return float(str(np.clip(np.float32(number), _LEAST, -_LEAST)))
+    return float(str(np.float32(np.clip(number, _LEAST, -_LEAST))))
 
 
 def exactly(number: Any) -> float:

@@ -173,12 +173,6 @@ def _prepare_model(
         trees=forest.roots.size,
     ):
         raise ExportError(f"{objection.words}; {objection.fix}")
-    large_leaves = forest.value[np.abs(forest.value) > np.finfo(np.float32).max]
-    if target.rules.leaves is np.float32 and large_leaves.size:
-        raise ExportError(
-            f"a leaf of {large_leaves[0]:.3g} exceeds the range of float32, the type of leaves in"
-            f" {target.title}: choose another target (c, python)"
-        )
     if target.rules.sums is np.float32 and not trees.single and model.backend not in target.exact:
         trees = trees.small_first()
     # Values of documents without a feature: the declared ones, or the fill values if the program

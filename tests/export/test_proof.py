@@ -172,7 +172,7 @@ def test_leaves_beyond_float32_are_refused(tmp_path: Path) -> None:
     (tmp_path / "model.txt").write_text(booster.model_to_string())
     model = RankingModel.load(tmp_path / "model.txt")
     for target in ("elasticsearch", "solr", "vespa"):
-        with pytest.raises(ExportError, match=r"a leaf of -1e\+39 exceeds .*float32"):
+        with pytest.raises(ExportError, match=r"get different scores.*choose another target"):
             export_model(model, tmp_path / "m", target)
     assert export_model(model, tmp_path / "m", "python").same_bits
 

@@ -130,7 +130,7 @@ def scores(trees: ServedTrees, rows: Array, rules: Rules) -> Array:
 
 def _goes_left(forest: Forest, node: int, values: Array, rules: Rules) -> BoolArray:
     """Return whether each value of the node's feature goes left."""
-    kind, threshold = int(forest.kind[node]), forest.threshold[node]
+    kind, threshold = forest.kind[node], forest.threshold[node]
     is_missing = np.isnan(values)
     if forest.categorical[node]:
         codes = np.where((values > -1.0) & (values < 2.0**24), values, -1.0).astype(np.int64)
