@@ -183,7 +183,7 @@ def _prepare_model(
     if target.rules.missing is not None:
         fill = dict(model.info.fill or {})
         replaced = linear.missing != target.rules.missing
-        fill |= {columns[i]: linear.missing[i] for i in np.flatnonzero(replaced)}
+        fill |= {columns[i]: float(linear.missing[i]) for i in np.flatnonzero(replaced)}
     defaults = np.array([fill.get(column, math.nan) for column in columns])
     never_missing = []
     for i in map(names.index, declared):
