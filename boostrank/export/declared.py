@@ -45,7 +45,8 @@ def default_of(feature: str | Mapping[str, Any], unset: float) -> float:
     )
     if default is None:
         query = feature.get("template") or extractor.get("query")
-        stand_in = _STAND_IN.search(query if isinstance(query, str) else json.dumps(query))
+        text = query if isinstance(query, str) else json.dumps(query)
+        stand_in = _STAND_IN.search(text)
         if stand_in is None:
             return unset
         default = stand_in[1]

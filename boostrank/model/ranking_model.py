@@ -435,6 +435,7 @@ class RankingModel:
             raise DataError(
                 f"the data has {rows.shape[1]} features, but the model has {self.n_features}"
             )
+        # Check the queries, also where scores do not depend on them.
         if qid is not None:
             ids_of_rows(qid, rows.shape[0])
         elif group is not None:
