@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib
 import math
 import pkgutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -115,21 +116,19 @@ class Param:
             raise ParameterError(
                 f"{self.name}={value!r} is not a number; allowed: {self.range}"
             ) from None
-        if self.kind == "integer" and (not math.isfinite(number) or number != int(number)):
+        is_integer = self.kind == "integer"
+        if is_integer and number % 1:  # also of an infinite number
             raise ParameterError(
                 f"{self.name}={value!r} is not a whole number; allowed: {self.range}"
             )
-        too_low = self.low is not None and (
-            number <= self.low if self.open_low else number < self.low
-        )
-        if not math.isfinite(number) or too_low or (self.high is not None and number > self.high):
+        low = -math.inf if self.low is None else self.low
+        # A larger float is not the integer that was typed.
+        largest = _LARGEST if is_integer else sys.float_info.max
+        high = largest if self.high is None else min(self.high, largest)
+        is_bound = number == low and self.open_low
+        if not max(low, -largest) <= number <= high or is_bound:
             raise ParameterError(f"{self.name}={value!r} is out of range; allowed: {self.range}")
-        # A float this large is not the integer that was typed.
-        if self.kind == "integer" and abs(number) > _LARGEST:
-            raise ParameterError(
-                f"{self.name}={value!r} is out of range; allowed: {self.range}, below 2^53"
-            )
-        return int(number) if self.kind == "integer" else number
+        return int(number) if is_integer else number
 
     def encode(self, value: Value) -> float:
         """Encode a value for a kernel, which means a choice as its position and a switch as 0 or

@@ -4,10 +4,10 @@ lacks one.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from boostrank.core.errors import ParameterError
@@ -21,8 +21,11 @@ Declared = Sequence[str | Mapping[str, Any]]
 
 
 _STAND_IN = re.compile(
-    r'"field_value_factor"\s*:\s*{(?:[^{}]|{{[^{}]*}})*?"missing"\s*:\s*"?([-+.\deE]+)'
+    r'"field_value_factor"\s*:\s*{(?:[^{}]|{{[^{}]*}})*?"missing"\s*:\s*"?(?!null)([^",{}\s]+)'
 )
+"""The value of an Elasticsearch query for documents without its field; a query may be a Mustache
+template, which need not be JSON.
+"""
 
 
 def default_of(feature: str | Mapping[str, Any], unset: float) -> float:
@@ -41,10 +44,12 @@ def default_of(feature: str | Mapping[str, Any], unset: float) -> float:
         else extractor.get("default_score")
     )
     if default is None:
-        queries = feature.get("template"), extractor.get("query")
-        default = next(chain.from_iterable(map(_stand_ins, queries)), None)
-    if default is None:
-        return unset
+        query = feature.get("template") or extractor.get("query")
+        text = query if isinstance(query, str) else json.dumps(query)
+        stand_in = _STAND_IN.search(text)
+        if stand_in is None:
+            return unset
+        default = stand_in[1]
     default_text = str(default)
     is_missing = default_text == "NaN" or default != default
     if not is_missing and (isinstance(default, bool) or not NUMBER.fullmatch(default_text)):
@@ -53,21 +58,6 @@ def default_of(feature: str | Mapping[str, Any], unset: float) -> float:
             ' write digits, or "NaN" for a missing value'
         )
     return float(default)
-
-
-def _stand_ins(query: Any) -> Iterator[Any]:
-    """Yield the value of each `field_value_factor` of an Elasticsearch query for documents without
-    its field.
-    """
-    sub_queries: Iterable[Any] = query if isinstance(query, list) else ()
-    if isinstance(query, str):  # a Mustache template, which need not be JSON
-        yield from _STAND_IN.findall(query)
-    if isinstance(query, Mapping):
-        sub_queries, factor = query.values(), query.get("field_value_factor")
-        if isinstance(factor, Mapping) and "missing" in factor:
-            yield factor["missing"]
-    for sub_query in sub_queries:
-        yield from _stand_ins(sub_query)
 
 
 def name_fault(declared: Declared, names: Sequence[str], *, one_store: bool = False) -> str | None:

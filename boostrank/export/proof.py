@@ -7,9 +7,10 @@ model differently.
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from boostrank.data.rows import DenseRows, dense_batches
 from boostrank.engines.served.linear import LinearScore
 from boostrank.engines.served.rules import Rules, scores
 from boostrank.export.target import (
+    REMEDY,
     ExportError,
     Score,
     ServedModel,
@@ -81,7 +83,7 @@ class Pack:
 
 
 def parity_pack(
-    forest: Forest, n_features: int, most_rows: int, resolution: Float64Array | None = None
+    forest: Forest, n_features: int, most_rows: int, resolution: Float64Array | float = 0.0
 ) -> Pack:
     """Return two rows for each split, one on each side of its threshold, and random rows of each
     kind.
@@ -90,11 +92,10 @@ def parity_pack(
         forest: the trees, without a separate start.
         most_rows: maximum number of rows, which take at most 256 MB. Larger models' splits are
             sampled with a fixed seed.
-        resolution: float64[M], minimum distance between the rows and each threshold; None means 0.
+        resolution: minimum distance between the rows and each threshold, float64[M] or a number.
     """
     rng = np.random.default_rng(0)
-    min_distances = np.zeros(forest.feature.size) if resolution is None else resolution
-    generator = _Values(forest, n_features, rng, min_distances)
+    generator = _Values(forest, n_features, rng, resolution)
     row_limit = max(64, min(most_rows, _MOST_CELLS // n_features))
     n_of_kind = min(_RANDOM, row_limit // 16)
     nodes = np.arange(forest.feature.size)
@@ -114,7 +115,7 @@ def parity_pack(
     # categories.
     samples = {name: generator.draw(n_of_kind) for name in KINDS[1:]}
     uniform = rng.random((n_of_kind, n_features))
-    small_values = _SMALL if resolution is None else _SMALL[_SMALL == 0.0]
+    small_values = _SMALL[_SMALL == 0.0] if np.any(resolution) else _SMALL
     replacements = {
         "zeros": (small_values, ~generator.categorical & (uniform < 0.5)),
         "infinite": (np.array([np.inf, -np.inf], np.float32), uniform < 0.1),
@@ -135,7 +136,9 @@ def parity_pack(
 def linear_pack(linear: LinearScore, most_rows: int) -> Pack:
     """Return random rows, and rows with zeros or missing values."""
     rows_per_kind = max(1, min(most_rows, _MOST_CELLS // linear.weights.size) // 3)
-    random_rows, with_zeros, with_missing = rows = np.split(linear.draw(3 * rows_per_kind), 3)
+    normal = np.random.default_rng(0).normal(size=(3, rows_per_kind, linear.weights.size))
+    rows = (linear.shift + linear.divisor * normal).astype(np.float32)
+    random_rows, with_zeros, with_missing = rows
     uniform = np.random.default_rng(1).random(random_rows.shape)
     with_zeros[uniform < 0.5], with_missing[uniform < 0.3] = 0.0, np.nan
     kind = np.repeat(["random", "zeros", "missing"], rows_per_kind)
@@ -146,7 +149,11 @@ class _Values:
     """A generator of feature values near the thresholds in a forest."""
 
     def __init__(
-        self, forest: Forest, n_features: int, rng: np.random.Generator, resolution: Float64Array
+        self,
+        forest: Forest,
+        n_features: int,
+        rng: np.random.Generator,
+        resolution: Float64Array | float,
     ) -> None:
         self._forest, self._rng = forest, rng
         thresholds = np.nan_to_num(cuts(forest), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
@@ -190,9 +197,9 @@ class _Values:
         # Walk up to the root and collect the bounds and categories that each ancestor allows.
         lowest, highest = dict[int, np.float32](), dict[int, np.float32]()
         allowed_categories: dict[int, Any] = {}
-        child, ancestor = node, int(self._parent[node])
+        child, ancestor = node, self._parent[node]
         while child != ancestor:
-            feature, right = int(forest.feature[ancestor]), bool(forest.right[ancestor] == child)
+            feature, right = forest.feature[ancestor], forest.right[ancestor] == child
             if forest.categorical[ancestor]:
                 allowed = allowed_categories.get(feature, True)
                 allowed_categories[feature] = allowed & (self._goes_left(ancestor) != right)
@@ -202,13 +209,13 @@ class _Values:
             else:
                 bound = self._left[ancestor]
                 highest[feature] = min(highest.get(feature, bound), bound)
-            child, ancestor = ancestor, int(self._parent[ancestor])
+            child, ancestor = ancestor, self._parent[ancestor]
         for feature in lowest.keys() | highest.keys():
             bounds = [bound[feature] for bound in (highest, lowest) if feature in bound]
             rows[:, feature] = bounds[int(len(bounds) * self._rng.random())]
         for feature, categories in allowed_categories.items():
             rows[:, feature] = self._one_of(categories)
-        feature = int(forest.feature[node])
+        feature = forest.feature[node]
         if forest.categorical[node]:
             goes_left = self._goes_left(node)
             reachable = allowed_categories.get(feature, True)
@@ -220,7 +227,7 @@ class _Values:
 
     def _goes_left(self, node: int) -> BoolArray:
         """Return which categories go left at a categorical split, bool[categories]."""
-        goes_left = np.full(self.n_categories, bool(self._forest.kind[node] & LISTED_RIGHT))
+        goes_left = np.full(self.n_categories, self._forest.kind[node] & LISTED_RIGHT != 0)
         listed_categories = self._forest.categories(int(self._forest.threshold[node]))
         goes_left[listed_categories] = ~goes_left[listed_categories]
         return goes_left
@@ -292,17 +299,16 @@ def verify(model: Any, data: RankingDataset, logged: Any, *, precision: Any = 0.
         raise DataError(
             f"there are {logged_scores.size:,} scores for {data.n_documents:,} documents"
         )
-    if not bool(np.isfinite(logged_scores).all()):
-        raise DataError(
-            f"score {int(np.argmin(np.isfinite(logged_scores))) + 1} is not a finite number"
-        )
+    is_finite = np.isfinite(logged_scores)
+    if not is_finite.all():
+        raise DataError(f"score {np.argmin(is_finite) + 1} is not a finite number")
     half_unit = data.in_row_order(np.broadcast_to(precision, logged_scores.shape))
     model_scores = data.in_row_order(model.predict(data))
     # A float32 sum of T leaves is off by a few units of the largest score, times sqrt(T).
     n_trees = 0
     with suppress(ParameterError):  # a linear model
         n_trees = model.num_trees()
-    slack = (4.0 + np.sqrt(n_trees)) * float(_unit(np.abs(model_scores).max(initial=0.0)))
+    slack = (4.0 + np.sqrt(n_trees)) * _unit(np.abs(model_scores).max(initial=0.0))
     return _compare_scores(
         model_scores, data.in_row_order(logged_scores), data, half_unit=half_unit, slack=slack
     )
@@ -327,9 +333,9 @@ def _compare_scores(
     model_ranks, target_ranks = data.queries.ranks(model_scores), data.queries.ranks(target_scores)
     double_slack = 4.0 * np.spacing(np.abs(model_scores)) * (half_unit > 0.0)
     single_slack = np.maximum(slack, _unit(model_scores))
-    if bool((differences <= half_unit + double_slack).all()):
+    if (differences <= half_unit + double_slack).all():
         level = EQUAL
-    elif bool((differences <= half_unit + single_slack).all()):
+    elif (differences <= half_unit + single_slack).all():
         level = FLOAT32
     else:
         level = RANKING if np.array_equal(model_ranks, target_ranks) else DIFFERENT
@@ -338,7 +344,7 @@ def _compare_scores(
     if differs.any():
         rows = np.arange(model_scores.size) if data.input_rows is None else data.input_rows
         different_rows = np.flatnonzero(differs)
-        first_row = int(different_rows[np.argmin(rows[different_rows])])
+        first_row = different_rows[np.argmin(rows[different_rows])]
         first = (
             int(rows[first_row]),
             data.queries.describe_query(data.queries.of_row(first_row)),
@@ -357,7 +363,8 @@ def _compare_scores(
 
 
 def _unit(numbers: Any) -> Float64Array:
-    return np.asarray(np.spacing(np.abs(numbers).astype(np.float32)), dtype=np.float64)
+    units: Float64Array = np.spacing(np.abs(numbers).astype(np.float32)).astype(np.float64)
+    return units
 
 
 @dataclass(frozen=True)
@@ -388,9 +395,9 @@ class Proof:
     same_bits: bool
     other_leaves: dict[str, int]
     size: int
-    moves: Verification | None = None
-    untried: float = 0.0
-    fill: Mapping[str, float] = field(default_factory=dict)
+    moves: Verification | None
+    untried: float
+    fill: Mapping[str, float]
 
 
 def prove(
@@ -422,14 +429,14 @@ def prove(
         return scorer(rows)
 
     # Score the rows of a pack by the model and by the file.
-    resolution = None if target.resolution is None else target.resolution(served.trees.forest)
+    resolution = target.resolution(served.trees.forest)
     pack = _make_pack(served, target, resolution)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the pack has unseen categories on purpose
         model_scores = model.predict(pack.rows)
     if "missing" not in allow:
         _check_defaults(model, served, target, pack.rows)
-    target_scores = np.asarray(score(pack.rows))
+    target_scores = score(pack.rows)
     if target_scores.shape != model_scores.shape:
         raise ExportError(
             f"{target.proved_by} returned scores of shape {target_scores.shape} for"
@@ -439,8 +446,8 @@ def prove(
     is_wrong, rounding = _find_differences(
         target, served, pack.rows, model_scores=model_scores, target_scores=target_scores
     )
-    counts = {kind: int((is_wrong & (pack.kind == kind)).sum()) for kind in KINDS}
-    differing = {kind: count for kind, count in counts.items() if count}
+    counts = Counter(pack.kind[is_wrong].tolist())
+    differing = {kind: counts[kind] for kind in KINDS if kind in counts}
     verification = None if data is None else _moves(model, score, data, rounding)
     for kind in differing:
         if kind not in allow:
@@ -461,7 +468,7 @@ def prove(
             f"{target.title}: {moved_line(verification)}; pass `--allow moved` to write the file"
             " anyway"
         )
-    untried = 0.0 if resolution is None else float(resolution.max(initial=0.0))
+    untried = float(resolution.max(initial=0.0))
     difference = np.abs(target_scores - model_scores)[~is_wrong]
     return Proof(
         target=target.name,
@@ -479,7 +486,7 @@ def prove(
     )
 
 
-def _make_pack(served: ServedModel, target: TargetSpec, resolution: Float64Array | None) -> Pack:
+def _make_pack(served: ServedModel, target: TargetSpec, resolution: Float64Array) -> Pack:
     """Return the rows for a target, without infinite values if it has none."""
     if not served.is_linear:
         columns, forest = len(served.feature_names), served.trees.forest
@@ -498,7 +505,7 @@ def _find_remedy(target: TargetSpec, kind: str) -> str:
         return "choose another target"
     remedy = f"if your data has no such rows, pass `--allow {kind}` to write the file anyway"
     if kind == "missing" and target.no_missing:
-        remedy = f"{target.no_missing}: {target.remedy}; {remedy}"
+        remedy = f"{target.no_missing}: {REMEDY}; {remedy}"
     return remedy
 
 
@@ -518,9 +525,9 @@ def _check_defaults(
         slack: Any = 0.0
         if served.is_linear:
             slack = served.linear.rounding(rows[is_missing], target.rules)
-        if bool((np.abs(model.predict(replaced) - model.predict(rows[is_missing])) <= slack).all()):
+        if (np.abs(model.predict(replaced) - model.predict(rows[is_missing])) <= slack).all():
             continue
-        fill, remedy = served.fill.get(model.feature_names[column]), target.remedy
+        fill, remedy = served.fill.get(model.feature_names[column]), REMEDY
         if fill is not None or target.rules.missing is None:
             number = "NaN" if target.rules.missing is None else f"{shortest(fill)}"
             remedy = f"give it {target.default.format(value=number)}"

@@ -6,7 +6,7 @@ import contextlib
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import Any
@@ -25,7 +25,7 @@ from boostrank.core.types import (
 )
 from boostrank.data.feature_space import quoted
 from boostrank.engines import get_backend
-from boostrank.engines.served.linear import NO_WEIGHTS, LinearFile, LinearScore
+from boostrank.engines.served.linear import LinearFile, LinearScore
 from boostrank.engines.served.rules import SINGLE, Rules
 from boostrank.engines.served.trees import TreeFile
 from boostrank.engines.trees import ServedTrees, depths
@@ -34,6 +34,9 @@ from boostrank.files.names import name_of
 from boostrank.kernels.curves import rounded_down
 from boostrank.kernels.forest import NAN_LEFT, ZERO_IS_MISSING, Forest
 from boostrank.options import typed_names
+
+REMEDY = "train with --fill median"
+"""What to do about missing values, if a target has none."""
 
 _LEAST = np.finfo(np.float32).min
 
@@ -71,10 +74,10 @@ class ServedModel:
     body: bytes
     trees: ServedTrees
     feature_names: tuple[str, ...]
-    declared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    defaults: Float64Array = field(default_factory=lambda: np.zeros(0))
-    fill: Mapping[str, float] = field(default_factory=dict)
-    linear: LinearScore = NO_WEIGHTS
+    declared: Mapping[str, Mapping[str, Any]]
+    defaults: Float64Array
+    fill: Mapping[str, float]
+    linear: LinearScore
 
     @property
     def is_linear(self) -> bool:
@@ -122,14 +125,13 @@ class TargetSpec:
         exact: engines whose models get bit-identical scores.
         extra: the boostrank extra that `write` or `read` needs.
         resolution: function that returns the distance of the target's from the model's thresholds,
-            float64[M]; None: 0.
+            float64[M].
         unset: value that documents without a feature have if its declaration sets none; NaN for a
             missing value.
         default: what declares the value, `{value}`, for documents without a feature.
         finite: whether the format has no infinite values, in which case the proof omits them.
         most_rows: maximum number of rows in the proof.
         no_missing: how the target reads missing values, if it has none.
-        remedy: what to do about missing values, if the target has none.
         engine: the only engine whose models the target supports; empty for any engine of trees.
         linear: the fields with other values in the target of the same name for linear models, if
             there is one.
@@ -152,13 +154,12 @@ class TargetSpec:
     parse: Callable[[Any, Sequence[str]], TreeFile | LinearFile] | None = None
     exact: tuple[str, ...] = ()
     extra: str = ""
-    resolution: Callable[[Forest], Float64Array] | None = None
+    resolution: Callable[[Forest], Float64Array] = lambda forest: np.zeros(forest.feature.size)
     unset: float = math.nan
     default: str = "no `missing` and no `default_score` in its query"
     finite: bool = False
     most_rows: int = 150_000
     no_missing: str = ""
-    remedy: str = "train with --fill median"
     aliases: tuple[str, ...] = ()
     engine: str = ""
     categories: bool = True
@@ -171,8 +172,7 @@ class TargetSpec:
 
     def serving(self, engine: str) -> TargetSpec:
         """Return the target for models of an engine."""
-        is_linear = bool(engine) and not get_backend(engine).grows_trees
-        if not is_linear or self.linear is None:
+        if self.linear is None or not engine or get_backend(engine).grows_trees:
             return self
         return replace(self, engine="linear", finite=True, linear=None, **self.linear)
 
@@ -267,7 +267,7 @@ class TargetSpec:
         """Yield why missing values, or the declared features, would not be those of the model."""
         if missing and self.no_missing:
             reason = f"the data have missing values; {self.no_missing}"
-            yield Objection("missing", reason, self.remedy, options="--fill median")
+            yield Objection("missing", reason, REMEDY, options="--fill median")
         if not names or not declared:
             return
         if name_problem := name_fault(declared, names, one_store=self.one_store):
@@ -315,7 +315,7 @@ def shortest(number: Any) -> float:
     """Return the float with the shortest text that rounds to a float32 number, which is clipped to
     the finite range.
     """
-    return float(str(np.clip(np.float32(number), _LEAST, -_LEAST)))
+    return float(str(np.float32(np.clip(number, _LEAST, -_LEAST))))
 
 
 def exactly(number: Any) -> float:
@@ -334,14 +334,14 @@ def java_text(number: Any) -> str:
 
 def missing_goes_left(forest: Forest) -> BoolArray:
     """Return whether missing values go left at each node, bool[M]."""
-    goes_left = (forest.kind & NAN_LEFT) != 0
+    goes_left: BoolArray = (forest.kind & NAN_LEFT) != 0
     zero_is_missing = (forest.kind & ZERO_IS_MISSING) != 0
-    if bool(np.any(zero_is_missing & (goes_left != (forest.threshold >= 0.0)))):
+    if np.any(zero_is_missing & (goes_left != (forest.threshold >= 0.0))):
         raise ExportError(
             "the model treats zeros as missing values (zero_as_missing), which the target does not"
             " support: train without this parameter"
         )
-    return np.asarray(goes_left)
+    return goes_left
 
 
 def parents(forest: Forest) -> Int64Array:
@@ -379,15 +379,9 @@ def nested(
     subtrees: dict[int, Any] = {}
 
     def built(node: int) -> Any:
-        return leaf(float(forest.value[~node])) if node < 0 else subtrees.pop(node)
+        return leaf(forest.value[~node]) if node < 0 else subtrees.pop(node)
 
     for number in np.argsort(-depth, kind="stable").tolist():
-        subtrees[number] = node(
-            number, built(int(forest.left[number])), built(int(forest.right[number]))
-        )
+        subtrees[number] = node(number, built(forest.left[number]), built(forest.right[number]))
     base_tree = [leaf(base)] if base else []
-    roots = [
-        leaf(float(forest.value[~root])) if root < 0 else subtrees[root]
-        for root in forest.roots.tolist()
-    ]
-    return base_tree + roots
+    return base_tree + list(map(built, forest.roots))

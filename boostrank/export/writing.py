@@ -16,7 +16,6 @@ import numpy as np
 
 from boostrank.core.errors import ParameterError, warn_user
 from boostrank.core.files import check_writable, read_text, write_atomically
-from boostrank.core.text import list_names
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.feature_space import quoted
 from boostrank.data.rows import missing_in
@@ -133,13 +132,13 @@ def export_model(
 def how_to(target: TargetSpec, path: str | os.PathLike[str], name: str | None = None) -> list[str]:
     """Return three lines of instructions for using the file."""
     model_name = json.dumps(name or _name_of(path), ensure_ascii=False)[1:-1].replace("'", "'\\''")
-    file_words = {
-        "file": Path(path).name,
-        "quoted": json.dumps(Path(path).name, ensure_ascii=False),
-        "path": shlex.quote(os.fspath(path)),
-        "literal": repr(os.fspath(path)),
-    }
-    return target.how.format(**file_words, model=model_name).splitlines()
+    return target.how.format(
+        file=Path(path).name,
+        quoted=json.dumps(Path(path).name, ensure_ascii=False),
+        path=shlex.quote(os.fspath(path)),
+        literal=repr(os.fspath(path)),
+        model=model_name,
+    ).splitlines()
 
 
 def _prepare_model(
@@ -153,8 +152,7 @@ def _prepare_model(
     """Prepare a model. Features that are not `may_be_missing` keep missing values, as these do not
     occur.
     """
-    added_columns = model.column_names[model.n_features :]
-    columns, listed_columns = model.feature_names, list_names(added_columns, 4)
+    columns = model.feature_names
     features = columns if features is None else features
     names = _name_features(features, columns, one_store=target.one_store)
     _check_names([name], "model", "--name")
@@ -171,16 +169,10 @@ def _prepare_model(
         engine=model.backend,
         names=names,
         categorical=categorical,
-        within=listed_columns,
+        within=model.columns.words(),
         trees=forest.roots.size,
     ):
         raise ExportError(f"{objection.words}; {objection.fix}")
-    large_leaves = forest.value[np.abs(forest.value) > np.finfo(np.float32).max]
-    if target.rules.leaves is np.float32 and large_leaves.size:
-        raise ExportError(
-            f"a leaf of {large_leaves[0]:.3g} exceeds the range of float32, the type of leaves in"
-            f" {target.title}: choose another target (c, python)"
-        )
     if target.rules.sums is np.float32 and not trees.single and model.backend not in target.exact:
         trees = trees.small_first()
     # Values of documents without a feature: the declared ones, or the fill values if the program

@@ -32,8 +32,6 @@ def takes_engines_arguments(predict: F) -> F:
 
     @functools.wraps(predict)
     def called(self: Any, data: Any, **options: Any) -> Any:
-        if options.keys() <= names:
-            return predict(self, data, **options)
         return predict(self, data, **_translated(options, names))
 
     return cast(F, called)
@@ -54,12 +52,13 @@ def _translated(options: Mapping[str, Any], names: Collection[str]) -> dict[str,
         raise ParameterError(
             f"iteration_range=({first_round}, {end_round}) has no rounds: end after the start"
         )
-    for name, value in {
-        "num_iteration": end_round and end_round - first_round,
-        "start_iteration": first_round,
-    }.items():
-        if value:
-            remaining_options = put(remaining_options, name, value, "iteration_range")
+    if end_round:
+        rounds = end_round - first_round
+        remaining_options = put(remaining_options, "num_iteration", rounds, "iteration_range")
+    if first_round:
+        remaining_options = put(
+            remaining_options, "start_iteration", first_round, "iteration_range"
+        )
     return rename(remaining_options, names, _RENAMED, "predict")
 
 

@@ -14,6 +14,15 @@ from boostrank.core.types import Float64Array, Int64Array, ParamValues
 from boostrank.engines.base import Backend, Booster
 from boostrank.kernels.forest import NAN_LEFT, Forest
 
+_LOW, _HIGH, _MISSING = range(3)
+"""Rows of a box, float64[3, d], of the documents that reach a node: low < value <= high for each
+feature, or a missing value if the third number is 1.
+"""
+
+
+_Leaf = tuple[float, Float64Array]
+"""The value of a leaf, and the box of the documents that reach it."""
+
 
 def broken(engine: Backend, booster: Booster, params: ParamValues) -> str | None:
     """Describe the first violated constraint, or return None if there is none."""
@@ -41,10 +50,39 @@ def first_break(forest: Forest, direction: Int64Array) -> int | None:
     for feature, curve in forest.start or ():
         if np.any(direction[feature] * np.diff(curve.constant) < 0.0):
             return feature
-    if not np.any(direction[forest.feature]):
+    is_constrained = direction[forest.feature] != 0
+    if not is_constrained.any():
         return None
-    breaks = (_break_below(forest, root, direction) for root in forest.roots.tolist())
-    return next((node for node in breaks if node is not None), None)
+    categorical = forest.feature[is_constrained & forest.categorical]
+    if categorical.size:
+        return int(categorical[0])
+    broken_features: list[int] = []
+
+    def find_leaves(child: int, box: Float64Array) -> list[_Leaf]:
+        if child < 0:
+            return [(forest.value[~child], box)]
+        # Divide the box. Categories do not restrict it.
+        feature = int(forest.feature[child])
+        left_box = box.copy()
+        right_box = box.copy()
+        if not forest.categorical[child]:
+            threshold = np.fmax(forest.threshold[child], -np.inf)  # no number is below NaN
+            left_box[_HIGH, feature] = min(box[_HIGH, feature], threshold)
+            right_box[_LOW, feature] = max(box[_LOW, feature], threshold)
+            box_without_missing = right_box if forest.kind[child] & NAN_LEFT else left_box
+            box_without_missing[_MISSING, feature] = 0.0
+        left = find_leaves(forest.left[child], left_box)
+        right = find_leaves(forest.right[child], right_box)
+        if direction[feature] and _crosses(left, right, direction[feature], feature):
+            broken_features.append(feature)
+        return left + right
+
+    everything = np.repeat([[-np.inf], [np.inf], [1.0]], direction.size, axis=1)
+    for root in forest.roots:
+        find_leaves(root, everything)
+        if broken_features:
+            return broken_features[0]
+    return None
 
 
 def first_mixture(forest: Forest, groups: Sequence[frozenset[int]]) -> frozenset[int]:
@@ -58,52 +96,12 @@ def first_mixture(forest: Forest, groups: Sequence[frozenset[int]]) -> frozenset
         if node < 0:
             column_sets.add(path_columns)
             continue
-        features = path_columns | {int(forest.feature[node])}
-        paths += [(int(forest.left[node]), features), (int(forest.right[node]), features)]
+        features = path_columns | {forest.feature[node]}
+        paths += [(forest.left[node], features), (forest.right[node], features)]
     for columns in sorted(column_sets, key=sorted):
         if not any(columns <= group for group in groups):
             return columns
     return frozenset()
-
-
-_LOW, _HIGH, _MISSING = range(3)
-"""Rows of a box, float64[3, d], of the documents that reach a node: low < value <= high for each
-feature, or a missing value if the third number is 1.
-"""
-
-
-_Leaf = tuple[float, Float64Array]
-"""The value of a leaf, and the box of the documents that reach it."""
-
-
-def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None:
-    """Return the first feature below a root whose split breaks its direction, or None."""
-    broken_features: list[int] = []
-
-    def find_leaves(child: int, box: Float64Array) -> list[_Leaf]:
-        if child < 0:
-            return [(float(forest.value[~child]), box)]
-        # Divide the box. Categories do not restrict it.
-        feature = int(forest.feature[child])
-        left_box = box.copy()
-        right_box = box.copy()
-        if not forest.categorical[child]:
-            threshold = np.fmax(forest.threshold[child], -np.inf)  # no number is below NaN
-            left_box[_HIGH, feature] = min(box[_HIGH, feature], threshold)
-            right_box[_LOW, feature] = max(box[_LOW, feature], threshold)
-            box_without_missing = right_box if forest.kind[child] & NAN_LEFT else left_box
-            box_without_missing[_MISSING, feature] = 0.0
-        left = find_leaves(int(forest.left[child]), left_box)
-        right = find_leaves(int(forest.right[child]), right_box)
-        sign = int(direction[feature])
-        may_break = sign and not broken_features
-        if may_break and (forest.categorical[child] or _crosses(left, right, sign, feature)):
-            broken_features.append(feature)
-        return left + right
-
-    everything = np.repeat([[-np.inf], [np.inf], [1.0]], direction.size, axis=1)
-    find_leaves(root, everything)
-    return broken_features[0] if broken_features else None
 
 
 def _crosses(left: Sequence[_Leaf], right: Sequence[_Leaf], sign: int, feature: int) -> bool:

@@ -34,7 +34,6 @@ from boostrank.records import READABLE_SINCE, SCHEMA_VERSION, Seal, from_json
 _SUFFIX = ".meta.json"
 MAX_MODEL_BYTES = 2**31
 MAX_SIDECAR_BYTES = 2**28
-_PIECE_BYTES = 2**23
 
 
 def sidecar_path(path: AnyPath) -> Path:
@@ -86,27 +85,27 @@ def write_model_files(path: AnyPath, body: bytes, sidecar: Mapping[str, Any]) ->
             f"{os.fspath(path)}: the model has {len(body)} bytes and its record {len(record)},"
             " which is too large to load"
         )
-    try:
-        old_body = read_file(Path(path), MAX_MODEL_BYTES)
-    except ModelError:  # no old model
-        write_atomically(record_file, record)
-        try:
-            write_atomically(path, body)
-        except BaseException:
-            if not os.path.exists(path):  # the model may be in place if only the final sync failed
-                with contextlib.suppress(OSError):
-                    os.unlink(record_file)
-            raise
-        return
-    info = None
+    # Until the new model is in place, the sidecar describes the old one too, if there is one.
+    first_record = record
     with contextlib.suppress(ModelError):
-        info = _open_sidecar(record_file, old_body)
-    previous = {"body_sha256": content_sha256(old_body), "body_bytes": len(old_body), "said": info}
-    write_atomically(record_file, _sealed(sidecar, {**seal, "previous": previous}))
-    write_atomically(path, body)
-    # The pair is complete. Remove the description of the old model from the sidecar.
-    with contextlib.suppress(TrainingError):
-        write_atomically(record_file, record)
+        old_body = read_file(Path(path), MAX_MODEL_BYTES)
+        info = None
+        with contextlib.suppress(ModelError):
+            info = _open_sidecar(record_file, old_body)
+        digest = content_sha256(old_body)
+        previous = {"body_sha256": digest, "body_bytes": len(old_body), "said": info}
+        first_record = _sealed(sidecar, seal | {"previous": previous})
+    write_atomically(record_file, first_record)
+    try:
+        write_atomically(path, body)
+    except BaseException:
+        if not os.path.exists(path):  # the model may be in place if only the final sync failed
+            with contextlib.suppress(OSError):
+                os.unlink(record_file)
+        raise
+    if first_record != record:
+        with contextlib.suppress(TrainingError):
+            write_atomically(record_file, record)
 
 
 def read_model_files(path: AnyPath) -> tuple[bytes, dict[str, Any] | None]:
@@ -138,12 +137,9 @@ def _open_sidecar(record_file: Path, body: bytes) -> dict[str, Any] | None:
     )
     try:
         content = from_json(data)
-    except ValueError as error:
-        raise ModelError(f"{record_file}: broken JSON ({error}); {remedy}") from None
-    try:
         seal = convert(content["file"], Seal)
-    except (TypeError, KeyError, ValueError):
-        raise ModelError(f"{record_file}: not a record of boostrank; {remedy}") from None
+    except (TypeError, KeyError, ValueError) as error:
+        raise ModelError(f"{record_file}: not a record of boostrank ({error}); {remedy}") from None
     if seal.schema_version > SCHEMA_VERSION:
         raise ModelError(
             f"{record_file}: it has schema version {seal.schema_version}, but this boostrank"
@@ -163,12 +159,11 @@ def _open_sidecar(record_file: Path, body: bytes) -> dict[str, Any] | None:
         return dict(content)
     if seal.previous is not None and digest == seal.previous.body_sha256:
         return seal.previous.said
-    mismatch = (
-        f"its {len(body)} bytes do not match the checksum in its record (for {seal.body_bytes}"
-        " bytes)"
+    raise ModelError(
+        f"{str(record_file).removesuffix(_SUFFIX)}: its {len(body)} bytes do not match the checksum"
+        f" in its record (for {seal.body_bytes} bytes): the file was changed, truncated or damaged;"
+        f" {remedy}"
     )
-    model = record_file.parent / record_file.name.removesuffix(_SUFFIX)
-    raise ModelError(f"{model}: {mismatch}: the file was changed, truncated or damaged; {remedy}")
 
 
 def read_file(path: Path, limit: int = sys.maxsize) -> bytes:
@@ -180,16 +175,10 @@ def read_file(path: Path, limit: int = sys.maxsize) -> bytes:
             refuse(
                 not stat.S_ISREG(status.st_mode), f"{path}: not an ordinary file: write it to one"
             )
-            if status.st_size > limit:
-                raise ModelError(
-                    f"{path}: {status.st_size} bytes, more than the {limit} that are read"
-                )
-            # Read in pieces, because a single read of `limit` bytes would allocate all of them.
-            pieces = []
-            remaining = limit
-            while piece := file.read(min(_PIECE_BYTES, remaining)):
-                pieces.append(piece)
-                remaining -= len(piece)
-            return b"".join(pieces)
+            refuse(
+                status.st_size > limit,
+                f"{path}: {status.st_size} bytes, more than the {limit} that are read",
+            )
+            return file.read(status.st_size)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from None

@@ -22,7 +22,7 @@ from boostrank.core.errors import (
     did_you_mean,
     warn_user,
 )
-from boostrank.core.machine import free_memory
+from boostrank.core.machine import free_memory, resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.text import list_names
 from boostrank.core.types import Array
@@ -197,13 +197,9 @@ class ModelColumns:
                 DataWarning,
             )
         if continued_columns is not None and columns != continued_columns:
-            description = (
-                f"has {continued_columns.words()}"
-                if continued_columns.kinds
-                else "has no columns within queries"
-            )
+            description = continued_columns.words() or "no columns within queries"
             raise ParameterError(
-                f"init_model {description}, which cannot change: remove within_query"
+                f"init_model has {description}, which cannot change: remove within_query"
             )
         return columns
 
@@ -255,21 +251,19 @@ class ModelColumns:
     @classmethod
     def from_names(cls, names: Sequence[str]) -> ModelColumns:
         """Return the columns with these names, as a booster has them."""
-        # Find the shortest prefix of features whose names explain all columns after it.
+        # The features end with the last name that is not one of an added column.
         matches = [_ADDED.fullmatch(name) for name in names]
-        fewest = max((i + 1 for i, match in enumerate(matches) if match is None), default=0)
-        for n_features in range(max(fewest, 1), len(names)):
-            column_of_name = {name: i for i, name in enumerate(engine_names(names[:n_features]))}
-            pairs = [(match[1], match[2]) for match in matches[n_features:] if match]
-            kinds, sources = [tuple(dict.fromkeys(part)) for part in zip(*pairs, strict=True)]
-            if column_of_name.keys() >= {*sources}:
-                of = tuple(column_of_name[source] for source in sources)
-                columns = cls(tuple(names[:n_features]), kinds, of)
-                if columns.names == tuple(names):
-                    return columns
-        return cls(tuple(names))
+        ordinary = [i for i, match in enumerate(matches) if match is None]
+        n_features = 1 + max(ordinary, default=0)
+        added = [match for match in matches[n_features:] if match]
+        # Any column stands for a source that is no feature: its name is another.
+        columns_by_name = {name: i for i, name in enumerate(engine_names(names[:n_features]))}
+        kinds = dict.fromkeys(match[1] for match in added)
+        sources = dict.fromkeys(columns_by_name.get(match[2], 0) for match in added)
+        columns = cls(tuple(names[:n_features]), tuple(kinds), tuple(sources))
+        return columns if columns.names == tuple(names) else cls(tuple(names))
 
-    def dataset(self, data: RankingDataset, threads: int) -> RankingDataset:
+    def dataset(self, data: RankingDataset, threads: int | None = None) -> RankingDataset:
         """Return the data set with the added columns, if there are any."""
         features = data.features
         parent = whole_of(features)
@@ -281,7 +275,7 @@ class ModelColumns:
             features = self.of_data(data, threads)
         return replace(data, features=features, feature_names=self.names)
 
-    def of_data(self, data: RankingDataset, threads: int) -> Features:
+    def of_data(self, data: RankingDataset, threads: int | None) -> Features:
         """Return a data set's rows with the added columns, or raise `DataError` if documents were
         left out.
         """
@@ -292,12 +286,13 @@ class ModelColumns:
             )
         return self.rows(data.features, data.queries, threads)
 
-    def rows(self, features: Features, queries: QueryIndex, threads: int) -> Features:
+    def rows(self, features: Features, queries: QueryIndex, threads: int | None) -> Features:
         """Append the m columns to float32[N, d], dense, CSR or on disk, or raise DataError if
         memory is too small.
         """
         if not self.kinds:
             return features
+        threads = resolve_threads(threads)
         if is_on_disk(features):
             return RowsWithin(features, queries, self, threads)
         is_sparse = sparse.issparse(features)
@@ -352,7 +347,7 @@ class RowsWithin(Rows):
     on_disk = True
 
     def __init__(
-        self, stored: Any, queries: QueryIndex, columns: ModelColumns, threads: int = 1
+        self, stored: Any, queries: QueryIndex, columns: ModelColumns, threads: int
     ) -> None:
         self._stored = stored
         self._queries = queries

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -321,15 +321,12 @@ class RankingModel:
             DataError: if the number of features differs, a column is missing or has another type,
                 or the model needs queries and there are none.
         """
-        data = self._with_queries(data, qid, group)
-        if calibrated:
-            if pred_leaf or pred_contrib or start_iteration > 0 or self._are_others(num_iteration):
-                raise ParameterError(
-                    "calibrated=True needs scores of the best rounds: pass no other output or"
-                    " rounds"
-                )
-            scores = self._each_row(SCORES, data, self._best_rounds, threads)
-            return calibrated_scores(self.info.calibration, scores)
+        if calibrated and (
+            pred_leaf or pred_contrib or start_iteration > 0 or self._are_others(num_iteration)
+        ):
+            raise ParameterError(
+                "calibrated=True needs scores of the best rounds: pass no other output or rounds"
+            )
         if pred_leaf and pred_contrib:
             raise ParameterError("pred_leaf and pred_contrib exclude each other: pass one of them")
         # Find the rounds to use.
@@ -341,15 +338,17 @@ class RankingModel:
             last_round = all_rounds
             if num_iteration is not None and num_iteration > 0:
                 last_round = min(all_rounds, first_round + num_iteration)
+        compute = self._output_of(data, qid, group, threads)
         if pred_leaf:
             counts = self.tree_counts
-            width = counts.after(last_round or all_rounds)
-            leaves = self._each_row(LEAVES, data, last_round, threads, width).astype(np.int32)
+            leaves = compute(LEAVES, last_round).astype(np.int32)
             first_tree = counts.after(first_round) if first_round else 0
             return leaves[:, first_tree:]  # type: ignore[return-value]
-        compute = self._contributions if pred_contrib else partial(self._each_row, SCORES)
-        output = compute(data, last_round, threads)
-        return output - compute(data, first_round, threads) if first_round else output
+        kind = CONTRIBUTIONS if pred_contrib else SCORES
+        output = compute(kind, last_round)
+        if first_round:
+            output = output - compute(kind, first_round)
+        return calibrated_scores(self.info.calibration, output) if calibrated else output
 
     def contributions(self, data: Any, **options: Any) -> Float64Array:
         """Compute the contribution of each feature to each score, using TreeSHAP for trees.
@@ -366,11 +365,6 @@ class RankingModel:
         """
         return self.predict(data, pred_contrib=True, **options)
 
-    def _contributions(self, data: Any, rounds: int, threads: int | None) -> Float64Array:
-        width = len(self.column_names) + 1
-        by_column = self._each_row(CONTRIBUTIONS, data, rounds, threads, width)
-        return self.columns.sum_by_feature(by_column)
-
     def over_columns(self, data: D) -> tuple[RankingModel, D]:
         """Return an equivalent model whose features are the `column_names`, and the data with these
         columns, if there are any data.
@@ -379,7 +373,7 @@ class RankingModel:
         if not self.columns.kinds:
             return self, data
         if data is not None:
-            data = self.columns.dataset(data, resolve_threads(None))
+            data = self.columns.dataset(data)
         data_record = {**(self.info.data or {}), "feature_names": self.column_names}
         info = self.info | {"within_query": {"kinds": []}, "data": data_record}
         return self.altered(info=info), data
@@ -391,51 +385,71 @@ class RankingModel:
             **{"booster": self._booster, "best_rounds": self._best_rounds, **arguments, **changes}
         )
 
-    def _each_row(
-        self, output_kind: str, data: Any, rounds: int, threads: int | None, *row_shape: int
-    ) -> Float64Array:
-        if self.columns.kinds:
-            threads = resolve_threads(threads)  # slow next to the scores of one row
-        features = self._features(data, threads or 1)
-        if features.shape[0] == 0:
-            return np.zeros((0, *row_shape))
-        if threads is None and features.shape[0] <= _FEW_ROWS:
+    def _output_of(
+        self, data: Any, qid: ArrayLike | None, group: ArrayLike | None, threads: int | None
+    ) -> Callable[[str, int], Float64Array]:
+        """Return a function that takes the kind of output and the number of rounds, and returns the
+        output for each row of the data, in input order.
+        """
+        data = self._with_queries(data, qid, group)
+        features = data
+        if isinstance(data, RankingDataset):
+            features = self.columns.of_data(self.check_features(data), threads)
+        n_rows = features.shape[0]
+        if threads is None and n_rows <= _FEW_ROWS:
             threads = 1
-        request = PredictRequest(
-            output_kind,
-            rounds,
-            threads=resolve_threads(threads),
-            absent_is_missing=self.absent_is_missing,
-        )
-        try:
-            output: Float64Array = self._booster.predict(features, request)
-        except Exception as error:  # each engine raises its own kind
-            if output_kind != CONTRIBUTIONS:
-                raise
-            reason = str(error).partition("\n")[0]
-            raise ModelError(f"{self.backend} cannot compute contributions: {reason}") from error
-        check_finite(output)
-        return data.in_input_order(output) if isinstance(data, RankingDataset) else output
+        if n_rows == 0:  # engines refuse no rows, and one row gives the shape
+            features = np.zeros((1, features.shape[1]), np.float32)
+        n_threads = resolve_threads(threads)
+
+        def compute(kind: str, rounds: int) -> Float64Array:
+            request = PredictRequest(kind, rounds, n_threads, self.absent_is_missing)
+            try:
+                output: Float64Array = self._booster.predict(features, request)[:n_rows]
+            except Exception as error:  # each engine raises its own kind
+                if kind != CONTRIBUTIONS:
+                    raise
+                reason = str(error).partition("\n")[0]
+                raise ModelError(
+                    f"{self.backend} cannot compute contributions: {reason}"
+                ) from error
+            check_finite(output)
+            if kind == CONTRIBUTIONS:
+                output = self.columns.sum_by_feature(output)
+            return data.in_input_order(output) if isinstance(data, RankingDataset) else output
+
+        return compute
 
     def _with_queries(self, data: Any, qid: ArrayLike | None, group: ArrayLike | None) -> Any:
-        """Add the queries to the data if scores depend on them."""
+        """Return the rows of data, or a data set if scores depend on the queries."""
+        if isinstance(data, RankingDataset):
+            if qid is not None or group is not None:
+                raise DataError(
+                    "qid and group are for data without queries, but a RankingDataset has queries"
+                )
+            return data
         if is_engines(data):
             data = self._rows_of_engine(data)
-        if qid is None and group is None:
-            return data
-        if isinstance(data, RankingDataset):
-            raise DataError(
-                "qid and group are for data without queries, but a RankingDataset has queries"
-            )
         rows = self._rows(data)
+        if rows.shape[1] != self.n_features:
+            raise DataError(
+                f"the data has {rows.shape[1]} features, but the model has {self.n_features}"
+            )
+        # Check the queries, also where scores do not depend on them.
         if qid is not None:
             ids_of_rows(qid, rows.shape[0])
-        else:
+        elif group is not None:
             queries_of_sizes(group, rows.shape[0])
+        elif self.columns.kinds:
+            raise DataError(
+                f"this model computes {self.columns.words(2)}, which needs queries: predict a"
+                " RankingDataset, or pass qid or group"
+            )
+        else:
+            return rows
         if self.scores_rows_alone:
             return rows
-        names = self.feature_names if rows.shape[1] == self.n_features else None
-        labels = np.zeros(rows.shape[0])
+        labels, names = np.zeros(rows.shape[0]), self.feature_names
         return RankingDataset.from_arrays(
             rows, labels, qid=qid, group=group, feature_names=names, sort=True, copy=False
         )
@@ -475,21 +489,6 @@ class RankingModel:
                 f" them from {base}: read it like the training file (like=, or --zero-based)"
             )
         return data.with_features(self.feature_names, whose="the model", categories=self.categories)
-
-    def _features(self, data: Any, threads: int) -> Any:
-        if isinstance(data, RankingDataset):
-            return self.columns.of_data(self.check_features(data), threads)
-        features = self._rows(data)
-        if features.shape[1] != self.n_features:
-            raise DataError(
-                f"the data has {features.shape[1]} features, but the model has {self.n_features}"
-            )
-        if self.columns.kinds:
-            raise DataError(
-                f"this model computes {self.columns.words(2)}, which needs queries: predict a"
-                " RankingDataset, or pass qid or group"
-            )
-        return features
 
     def _rows(self, data: Any) -> Any:
         """Return the features in an array, or the model's columns in a table."""
@@ -610,9 +609,7 @@ class RankingModel:
     def tree_counts(self) -> TreeCounts:
         """The numbers of trees; linear models raise ParameterError."""
         self._check_trees()
-        parsed = self._engine.format.parse(self.to_bytes(1))
-        trees = self._engine.format.trees(parsed, len(self.column_names))
-        return TreeCounts(int(getattr(parsed, "start_trees", 0)), trees.count)
+        return TreeCounts(self._booster.start_trees, self.trees(1).count)
 
     def save_model(self, filename: AnyPath, num_iteration: int | None = None) -> RankingModel:
         """Save the model like `save`, under LightGBM's name."""
@@ -731,7 +728,7 @@ def find_model(source: Any) -> RankingModel | None:
         return RankingModel.load(source)
     source = getattr(source, "best_estimator_", source)  # of a search in scikit-learn
     engine = type(source).__module__.partition(".")[0]
-    if engine == "boostrank" and isinstance(model := getattr(source, "model_", None), RankingModel):
+    if isinstance(model := getattr(source, "model_", None), RankingModel):
         return model
     if engine == "lightgbm" and hasattr(type(source), "booster_"):
         source = source.booster_

@@ -79,13 +79,10 @@ def scores_of_files(
     if not model.scores_rows_alone or model.absent_is_missing:
         return None
     scorer = compiled_scorer(model, num_iteration)
-    work: Callable[[Any], Float64Array]
-    if scorer is None:
-        columns = None
-        work = partial(model.predict, num_iteration=num_iteration, threads=threads)
-    else:
-        columns = scorer.columns
-        work = scorer.scores
+    columns = None
+    work: Any = partial(model.predict, num_iteration=num_iteration, threads=threads)
+    if scorer is not None:
+        work, columns = scorer.scores, scorer.columns
     return _finite(pieces_of_files(source, work, columns=columns, threads=threads, **options))
 
 
@@ -157,9 +154,9 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
     Args:
         pieces: float64[n] or text, or `boostrank.files.assemble.Named` for tables.
     """
-    ending = os.path.splitext(path)[1].lower()
-    writer = None
+    is_parquet, writer = path.lower().endswith(".parquet"), None
     with replacing(path, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:
+        text = io.TextIOWrapper(file, "utf-8", newline="")
         for piece in pieces:
             if isinstance(piece, bytes):
                 file.write(piece)
@@ -170,21 +167,19 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
             # A table has the columns that the data name.
             arrays = zip(_COLUMNS, (piece.qids, piece.document_names, piece.values), strict=True)
             columns = {name: array.tolist() for name, array in arrays if array is not None}
-            if ending == ".parquet":
+            if is_parquet:
                 if "qid" in columns:
                     columns["qid"] = list(map(str, columns["qid"]))
                 table = arrow().table(columns)
                 writer = writer or arrow(".parquet").ParquetWriter(file, table.schema)
                 writer.write_table(table)
                 continue
-            text = io.StringIO()
-            lines = csv.writer(text, lineterminator="\n")
             if writer is None:
-                lines.writerow(columns)
-            lines.writerows(zip(*columns.values(), strict=True))
-            writer = lines
-            file.write(text.getvalue().encode())
-        if ending == ".parquet" and writer is not None:
+                writer = csv.writer(text, lineterminator="\n")
+                writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))
+        text.flush()
+        if is_parquet and writer is not None:
             writer.close()
 
 
@@ -210,10 +205,8 @@ def holds_ranker(path: str) -> bool:
     if not os.path.isfile(path):
         return False
     head = _beginning(path)
-    first_line, _, other_lines = head.partition(b"\n")
-    first_text = first_line.strip().decode("latin-1")
-    is_whole = bool(other_lines) or len(head) < _HEAD
-    is_number = is_whole and NUMERIC.fullmatch(first_text) is not None
+    first_text = head.partition(b"\n")[0].strip().decode("latin-1")
+    is_number = NUMERIC.fullmatch(first_text) is not None
     is_model = any(model_format.recognises(head) for model_format in formats())
     return not head or is_number or is_model or bool(columns_of(path))
 

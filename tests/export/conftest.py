@@ -16,6 +16,8 @@ import xgboost as xgb
 
 import boostrank
 from boostrank.engines import get_backend
+from boostrank.engines.served.linear import NO_WEIGHTS
+from boostrank.engines.trees import ServedTrees
 from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.export.target import ServedModel
 from boostrank.kernels.curves import rounded_down
@@ -132,8 +134,25 @@ def example(kind: str) -> Example:
     body = format.stamp(model.to_bytes())
     trees = format.served(format.parse(body))
     names = ("bm25", "clicks", "age", "links", "shop", "colour")
-    served = ServedModel("toy", engine, body, trees, names)
+    served = served_model("toy", engine, body, trees, names)
     return Example(model, served, np.vstack([X[:200], *beside(trees.forest, X)]))
+
+
+def served_model(
+    name: str, engine: str, body: bytes, trees: ServedTrees, names: tuple[str, ...]
+) -> ServedModel:
+    """A model of trees whose features nobody declares."""
+    return ServedModel(
+        name,
+        engine,
+        body,
+        trees,
+        names,
+        declared={},
+        defaults=np.zeros(0),
+        fill={},
+        linear=NO_WEIGHTS,
+    )
 
 
 def beside(forest: Any, X: np.ndarray) -> Iterator[np.ndarray]:

@@ -15,7 +15,7 @@ from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.export.target import ExportError, ServedModel
 from boostrank.export.targets.onnx import SPEC
 from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest
-from tests.export.conftest import Example, example, table
+from tests.export.conftest import Example, example, served_model, table
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
 pytest.importorskip("onnx", reason="the extra onnx is not installed")
@@ -44,7 +44,7 @@ def test_nodes_that_pruning_deleted_are_left_out() -> None:
     body = bytes(xgb.train(params, rows, 4).save_raw("json"))
     model = XGBOOST.parse(body)
     assert any(int(tree["tree_param"]["num_deleted"]) for tree in model.forest["trees"])
-    served = ServedModel(
+    served = served_model(
         "toy", "xgboost", body, XGBOOST.served(model), ("a", "b", "c", "d", "e", "f")
     )
     assert_same_leaves(served, X.astype(np.float32), Rules.of_engine(served.trees))
@@ -90,7 +90,7 @@ def test_sets_of_categories_of_any_size_hold(codes: int, listed: int) -> None:
     rows = rng.integers(-2, codes + 40, (500, 2)).astype(np.float32)
     rows[::7, 0], rows[::11, 1], rows[::13, 0], rows[::17, 1] = np.nan, 1e6, -0.5, 2.7
     assert_same_leaves(
-        ServedModel("sets", "lightgbm", b"", served, ("a", "b")), rows, Rules(np.float32)
+        served_model("sets", "lightgbm", b"", served, ("a", "b")), rows, Rules(np.float32)
     )
 
 

@@ -116,7 +116,7 @@ def test_fault_086_far_fewer_splits_are_reached_where_each_must_look_through_mil
 
 def test_rows_keep_away_from_borders_by_the_resolution() -> None:
     forest = example("lightgbm-none-whole").served.trees.forest
-    for resolution, near in ((None, True), (np.full(forest.feature.size, 1e-8), False)):
+    for resolution, near in ((0.0, True), (np.full(forest.feature.size, 1e-8), False)):
         rows = of_kind(parity_pack(forest, 6, 100_000, resolution), "thresholds")
         distance = [
             np.abs(rows[:, 2].astype(np.float64) - cut).min()

@@ -97,12 +97,12 @@ def test_allow_names_the_kind_of_row(to_toy, tmp_path: Path) -> None:
 
 def test_the_reason_says_what_helps(to_toy, tmp_path: Path) -> None:
     of = example("lightgbm-none-missing")
-    with pytest.raises(ExportError, match="fill it in; "):
+    with pytest.raises(ExportError, match=r"reads 0: .*--fill median; "):
         to_toy(
             of,
             Rules(missing=0.0),
             tmp_path / "m",
-            target={"no_missing": "it reads 0", "remedy": "fill it in"},
+            target={"no_missing": "it reads 0"},
         )
 
 
@@ -172,7 +172,7 @@ def test_leaves_beyond_float32_are_refused(tmp_path: Path) -> None:
     (tmp_path / "model.txt").write_text(booster.model_to_string())
     model = RankingModel.load(tmp_path / "model.txt")
     for target in ("elasticsearch", "solr", "vespa"):
-        with pytest.raises(ExportError, match=r"a leaf of -1e\+39 exceeds .*float32"):
+        with pytest.raises(ExportError, match=r"get different scores.*choose another target"):
             export_model(model, tmp_path / "m", target)
     assert export_model(model, tmp_path / "m", "python").same_bits
 

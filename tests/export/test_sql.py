@@ -10,10 +10,9 @@ import pytest
 
 from boostrank.engines.served.rules import Rules, scores
 from boostrank.engines.trees import ServedTrees
-from boostrank.export.target import ServedModel
 from boostrank.export.targets.sql import SPEC
 from boostrank.kernels.forest import NAN_LEFT, Forest
-from tests.export.conftest import Example, example
+from tests.export.conftest import Example, example, served_model
 
 
 def assert_same_leaves(model_example: Example) -> None:
@@ -64,7 +63,7 @@ def test_deep_trees_are_not_nested_deep(right: bool) -> None:
     forest = chain(150, right)
     trees = ServedTrees(forest, np.ones(151))
     rows = np.append(np.linspace(-0.1, 1.1, 500), np.nan)[:, None]
-    of_query = SPEC.read(SPEC.write(ServedModel("deep", "lightgbm", b"", trees, ("x",))), ("x",))(
+    of_query = SPEC.read(SPEC.write(served_model("deep", "lightgbm", b"", trees, ("x",))), ("x",))(
         rows
     )
     np.testing.assert_array_equal(of_query, scores(trees, rows, Rules()))
@@ -76,8 +75,19 @@ def test_more_trees_than_data_bases_add_up_are_refused() -> None:
     (objection,) = SPEC.objections(trees=901)
     assert "--max-trees 900" in objection.fix
     assert not [*SPEC.objections(trees=900)]
-    most = replace(trees, forest=replace(forest, roots=np.zeros(900, np.int32)))
-    score = SPEC.read(SPEC.write(ServedModel("most", "lightgbm", b"", most, ("x",))), ("x",))
+    copies = np.arange(900, dtype=np.int32)
+    columns = {name: np.tile(getattr(forest, name), 900) for name in ("threshold", "kind", "value")}
+    many = replace(
+        forest,
+        **columns,
+        feature=np.zeros_like(copies),
+        left=forest.left - 2 * copies,
+        right=forest.right - 2 * copies,
+        roots=copies,
+        tree=copies,
+    )
+    most = replace(trees, forest=many)
+    score = SPEC.read(SPEC.write(served_model("most", "lightgbm", b"", most, ("x",))), ("x",))
     assert score(np.array([[1.0]])) == [900.0]
 
 

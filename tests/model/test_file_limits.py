@@ -37,11 +37,7 @@ def test_models_up_to_the_limits_are_written_and_read_back(
             assert not (tmp_path / "more").exists()
 
 
-@pytest.mark.parametrize("piece", [1, 7, 100, 1 << 23])
-def test_a_file_is_read_in_pieces_to_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
-) -> None:
-    monkeypatch.setattr(model_files, "_PIECE_BYTES", piece)
+def test_a_file_is_read_to_its_end(tmp_path: Path) -> None:
     path, body = tmp_path / "a", bytes(range(100))
     path.write_bytes(body)
     assert read_file(path) == read_file(path, 100) == read_file(path, 1000) == body

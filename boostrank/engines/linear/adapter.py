@@ -294,12 +294,13 @@ def _initial(
     data: LinearData, objective: TrainingObjective, settings: Mapping[str, Any]
 ) -> Float64Array:
     columns = data.rows.features.shape[1]
-    if settings["initial"] == "random":
+    initial = settings["initial"]
+    if initial == "random":
         rng = np.random.default_rng([settings["seed"], 0])
         return np.append(rng.normal(size=columns) / np.sqrt(columns), 0.0)
-    if settings["initial"] == "zero":
+    if initial == "zero":
         return np.zeros(columns + 1)
-    if settings["initial"] == "ranksvm":
+    if initial == "ranksvm":
         return _fit_ranksvm(data, objective, settings["ridge"])
     if data.queries.document_weights is not None:
         objective.check_gain_weights("initial=regression", "initial=zero needs none")
@@ -416,21 +417,21 @@ def measure_scaling(kind: str, features: Features) -> Scaling:
             np.maximum.at(highest, column, values)
             np.minimum(lowest, 0.0, out=lowest, where=n_absent > 0)
             np.maximum(highest, 0.0, out=highest, where=n_absent > 0)
-    infinite = np.flatnonzero((lowest == -np.inf) | (highest == np.inf))
+    infinite = np.flatnonzero(~np.isfinite(total))
     if infinite.size:
         raise DataError(
             f"feature {infinite[0]} (from 0) has infinite values, which a linear model does not"
             " support"
         )
-    mean = np.divide(total, n_values, out=np.zeros(columns), where=n_values > 0)
+    divisor = np.maximum(n_values, 1.0)
+    mean = total / divisor
     changes = highest > lowest
     if kind != STANDARD:
         return Scaling(kind, mean, changes.astype(np.float64))
     squares = np.zeros(columns)
     for values, column, n_absent in _values_by_column(features):
         squares += np.bincount(column, (values - mean[column]) ** 2, columns) + n_absent * mean**2
-    deviation = np.sqrt(np.divide(squares, n_values, out=np.zeros(columns), where=n_values > 0))
-    return Scaling(kind, mean, np.where(changes, deviation, 0.0))
+    return Scaling(kind, mean, np.where(changes, np.sqrt(squares / divisor), 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -444,11 +445,10 @@ class ScaledRows:
         """Yield row numbers and rows in float64, in which the mean replaces missing values."""
         mean = self.scaling.mean
         for rows, block in _row_blocks(self.features):
+            filled = block.astype(np.float64)
             if sparse.issparse(block):
-                filled = sparse.csr_matrix(block, dtype=np.float64)
                 np.copyto(filled.data, mean[filled.indices], where=np.isnan(filled.data))
             else:
-                filled = block.astype(np.float64)
                 np.copyto(filled, mean, where=np.isnan(filled))
             yield rows, filled
 

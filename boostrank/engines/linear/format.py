@@ -134,16 +134,13 @@ class LinearFormat(ModelFormat):
         """
         try:
             content = convert(read_json(body), _File)
+            "".join(content.features).encode()
         except (ValidationError, UnicodeEncodeError) as error:  # a lone surrogate
             raise ModelError(
                 f"the linear model is damaged, or from a newer boostrank: {error}"
             ) from None
         names = content.features
         refuse(len(set(names)) < len(names), "'features' has a name twice")
-        try:
-            "".join(names).encode()
-        except UnicodeEncodeError:
-            raise ModelError("'features' has a name that is not valid Unicode") from None
         for key in ("weights", "means", "scales"):
             n_numbers = len(getattr(content, key))
             refuse(
@@ -159,7 +156,7 @@ class LinearFormat(ModelFormat):
         scaled magnitude.
         """
         magnitudes = np.abs(model.weights()[:-1])
-        used_columns = np.flatnonzero(magnitudes).astype(np.int64)
+        used_columns = np.flatnonzero(magnitudes)
         splits = (magnitudes > 0.0).astype(np.int64)
         return Trees(None, 0, magnitudes, splits, used_columns)
 

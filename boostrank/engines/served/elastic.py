@@ -32,15 +32,11 @@ def _parse_node(columns: Mapping[str, int], position: tuple[Json, int]) -> Split
         return float(np.ravel(node["leaf_value"])[0])
     feature, operator = node["split_feature"], str(node.get("decision_type", "lte"))
     refuse(feature < 0, f"split_feature {feature} is out of range")
-    refuse(
-        operator not in ("lt", "lte", "gt", "gte"), f"its decision_type {operator!r} cannot be read"
-    )
+    refuse(operator not in ("lt", "lte"), f"its decision_type {operator!r} cannot be read")
     column, threshold = columns[tree["feature_names"][feature]], float(node["threshold"])
     left, right = (tree, node["left_child"]), (tree, node["right_child"])
     missing_left = bool(node.get("default_left"))
-    if operator in ("gt", "gte"):  # the other side of lte and lt
-        left, right, missing_left = right, left, not missing_left
-    if operator in ("lte", "gt"):  # below the next number
+    if operator == "lte":  # below the next number
         threshold = math.nextafter(threshold, math.inf)
     return Split(column, threshold, missing_left, left, right)
 

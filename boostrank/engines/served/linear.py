@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.engines.linear.format import NONE, LinearModel, Scaling
 from boostrank.engines.served.rules import NO_SCALES, SINGLE, Rules, Scale, check_names
 from boostrank.engines.trees import LARGEST_SCORE, refuse
@@ -100,12 +100,6 @@ class LinearScore:
         folded_magnitudes = (np.abs(filled) + np.abs(self.shift)) @ factors + abs(self.bias)
         output_rounding = single if rules.gives is np.float32 else 0.0
         return np.asarray(n_roundings * double * folded_magnitudes + output_rounding * magnitudes)
-
-    def draw(self, rows: int) -> Float32Array:
-        """Return random rows, float32[n, d], around the shift of each column."""
-        rng = np.random.default_rng(0)
-        normal_values = rng.normal(size=(rows, self.weights.size))
-        return (self.shift + self.divisor * normal_values).astype(np.float32)
 
 
 NO_WEIGHTS = LinearScore.of_weights(())

@@ -20,18 +20,17 @@ from boostrank.engines.served.rules import Rules, Split
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
 
-RULES = Rules(np.float32, missing=0.0, sums=np.float32, adds=np.float64, gives=np.float32)
+RULES = Rules(np.float32, missing=0.0, sums=np.float32, gives=np.float32)
 """RankLib's rules: leaves and weights are float32, and multiplied in float64."""
 
 LINEAR_RULES = Rules(np.float32, missing=0.0)
 _LINEAR = ("Linear Regression", "Coordinate Ascent")
 _MOST_FEATURES = 1_000_000
-_HEAD = re.compile(r"## *\w|\s*(<\?xml[^>]*>\s*)?<ensemble")
 
 
 def recognises(document: Any) -> bool:
-    """Return whether text is a model of RankLib."""
-    return isinstance(document, str) and _HEAD.match(document) is not None
+    """Return whether a file is a model of RankLib, the only ones that are text."""
+    return isinstance(document, str)
 
 
 def read(document: Any, names: Sequence[str] = ()) -> TreeFile | LinearFile:

@@ -31,8 +31,8 @@ class Rules:
         missing: number that replaces missing values; None if each split has a direction for missing
             values.
         leaves: type to which leaves are rounded.
-        sums: type in which leaves are summed, tree by tree.
-        adds: type in which a leaf is added before the sum is rounded to `sums`; None for `sums`.
+        sums: type in which leaves are summed, tree by tree. A sum in float64 that is rounded to
+            float32 has the bits of a sum of float32 numbers in float32.
         gives: type to which scores are rounded.
     """
 
@@ -42,7 +42,6 @@ class Rules:
     missing: float | None = None
     leaves: Float = np.float64
     sums: Float = np.float64
-    adds: Float | None = None
     gives: Float = np.float64
 
     @classmethod
@@ -107,7 +106,7 @@ def scores(trees: ServedTrees, rows: Array, rules: Rules) -> Array:
         rows = rows.astype(rules.values, order="F")
         if rules.missing is not None:
             rows[np.isnan(rows)] = rules.missing
-        total, add_type = np.full(len(rows), rules.sums(trees.base)), rules.adds or rules.sums
+        total = np.full(len(rows), rules.sums(trees.base))
         # Walk all rows down one tree together.
         for root in forest.roots.tolist():
             unvisited = [(root, np.arange(len(rows)))]
@@ -116,22 +115,22 @@ def scores(trees: ServedTrees, rows: Array, rules: Rules) -> Array:
                 if not rows_at_node.size:
                     continue
                 if node < 0:
-                    leaf = add_type(rules.leaves(forest.value[~node]))
-                    total[rows_at_node] = total[rows_at_node].astype(add_type) + leaf
+                    leaf = rules.leaves(forest.value[~node])
+                    total[rows_at_node] = total[rows_at_node].astype(np.float64) + leaf
                     continue
                 goes_left = _goes_left(
                     forest, node, rows[rows_at_node, forest.feature[node]], rules
                 )
                 unvisited += [
-                    (int(forest.left[node]), rows_at_node[goes_left]),
-                    (int(forest.right[node]), rows_at_node[~goes_left]),
+                    (forest.left[node], rows_at_node[goes_left]),
+                    (forest.right[node], rows_at_node[~goes_left]),
                 ]
         return total.astype(rules.gives)
 
 
 def _goes_left(forest: Forest, node: int, values: Array, rules: Rules) -> BoolArray:
     """Return whether each value of the node's feature goes left."""
-    kind, threshold = int(forest.kind[node]), forest.threshold[node]
+    kind, threshold = forest.kind[node], forest.threshold[node]
     is_missing = np.isnan(values)
     if forest.categorical[node]:
         codes = np.where((values > -1.0) & (values < 2.0**24), values, -1.0).astype(np.int64)

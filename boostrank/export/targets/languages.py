@@ -40,6 +40,10 @@ _CONSTANTS = {
     "LISTED_RIGHT": LISTED_RIGHT,
     "TINY": ZERO,
 }
+_COLUMNS = "threshold value feature left right kind roots".split()
+"""The columns of a forest in a file, after a pair of base and precision, and before the sets of
+categories.
+"""
 # Words that stand for a size, a table or the name of the model.
 _WORD = re.compile(r"\bMODEL(?=_|\b)|\b[A-Z_]+\b")
 # Maximum number of values that one run of a proof reads.
@@ -145,7 +149,7 @@ class _Language:
         tables_of_numbers = [np.array(column.split(","), np.float64) for column in columns]
         if "thresholds" not in text:
             bias, weights, fill = np.split(np.concatenate(tables_of_numbers), [1, 1 + n_features])
-            linear = LinearScore.of_weights(weights, fill, float(bias[0]))
+            linear = LinearScore.of_weights(weights, fill, bias[0])
             return lambda rows: linear.score(rows, Rules())
         trees = _trees(
             tables_of_numbers, [*map(int, re.findall(r"= (?:doubles|ints)\((\d+)\)", head))]
@@ -231,12 +235,11 @@ def _strings(text: str) -> list[str]:
 def _tables(trees: ServedTrees) -> list[Array]:
     """Return the columns of a file, which `_trees` reads."""
     forest = trees.forest
-    with np.errstate(over="ignore"):
-        columns = [np.array([trees.base, trees.single]), forest.threshold, forest.value]
-        if trees.single:
-            columns = [column.astype(np.float32) for column in columns]
-        columns = [column.astype(np.float64) for column in columns]
-    columns += [forest.feature, forest.left, forest.right, forest.kind, forest.roots]
+    columns = [np.array([trees.base, trees.single])]
+    columns += [getattr(forest, name) for name in _COLUMNS]
+    if trees.single:
+        with np.errstate(over="ignore"):
+            columns[:3] = [column.astype(np.float32).astype(np.float64) for column in columns[:3]]
     return [*columns, forest.sets.view(np.int32), forest.set_ptr]
 
 
@@ -246,24 +249,10 @@ def _trees(columns: list[Array], sizes: Sequence[int]) -> ServedTrees:
     """
     if sizes:
         columns = np.split(columns[0], np.cumsum(sizes)[:-1])
-    constants, threshold, value, *int_columns = columns
-    feature, left, right, kind, roots, sets, set_ptr = [
-        column.astype(np.int32) for column in int_columns
-    ]
-    forest = make_forest(
-        np.split(sets.view(np.uint32), set_ptr)[1:-1],
-        feature=feature,
-        threshold=threshold,
-        kind=kind,
-        left=left,
-        right=right,
-        value=value,
-        roots=roots,
-        tree=np.zeros_like(feature),
-    )
-    return ServedTrees(
-        forest, np.zeros(value.size), base=float(constants[0]), single=bool(constants[1])
-    )
+    (base, single), *tables, sets, set_ptr = columns
+    words = np.split(sets.astype(np.int32).view(np.uint32), set_ptr.astype(np.int32))[1:-1]
+    forest = make_forest(words, **dict(zip(_COLUMNS, tables, strict=True)))
+    return ServedTrees(forest, np.zeros(0), base, single=single != 0.0)
 
 
 def _run(command: list[str], folder: str, values: str = "") -> str:

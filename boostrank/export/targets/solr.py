@@ -87,7 +87,7 @@ def _before_slack(forest: Forest) -> Float32Array:
     Near 0, store the next smaller number, because zeros must stay on the same side.
     """
     cut = cuts(forest)
-    rounded = (cut.astype(np.float64) - float(SLACK)).astype(np.float32)
+    rounded = (cut.astype(np.float64) - SLACK).astype(np.float32)
     with np.errstate(over="ignore"):
         lower = rounded_up = np.nextafter(rounded, -np.inf)
         higher = rounded_down = np.nextafter(rounded, np.inf)
@@ -146,7 +146,6 @@ SPEC = TargetSpec(
         "write": _write_linear,
         "rules": LINEAR_RULES,
         "proved_by": "reading the file by the rules of Solr 9's LinearModel",
-        "resolution": None,
         "how": re.sub("each with .* values are 0", _DEFAULTS, _HOW),
     },
 )

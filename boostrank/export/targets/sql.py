@@ -58,7 +58,7 @@ def _write(model: ServedModel) -> bytes:
     limits = _turns(forest.threshold.astype(np.float32)) if trees.single else forest.threshold
 
     def write_node(node: int, left: _Case, right: _Case) -> _Case:
-        name, limit = names[forest.feature[node]], float(limits[node])
+        name, limit = names[forest.feature[node]], limits[node]
         test, right_test = _test_node(forest, node, name, limit)
         smaller, larger = left, right
         if left.leaves > right.leaves:
@@ -140,7 +140,7 @@ def _test_node(forest: Forest, node: int, name: str, limit: float) -> tuple[str,
     Args:
         limit: the largest value that goes left.
     """
-    kind = int(forest.kind[node])
+    kind = forest.kind[node]
     nan_left = kind & NAN_LEFT != 0
     if forest.categorical[node]:
         listed_right = kind & LISTED_RIGHT != 0
@@ -171,7 +171,7 @@ def _list_codes(name: str, codes: Int64Array, *, in_float32: bool) -> str:
     runs = np.split(codes, 1 + np.flatnonzero(np.diff(codes) > 1)) if codes.size else []
     tests = []
     for run in runs:
-        first_code, last_code = float(run[0]), float(run[-1])
+        first_code, last_code = run[[0, -1]].astype(np.float64)
         if in_float32:  # values that round to a negative number are no category
             ends = np.nextafter(np.array([first_code, last_code + 1.0], np.float32), -np.inf)
             low, high = map(_number, _turns(ends).tolist())

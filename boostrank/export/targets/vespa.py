@@ -47,10 +47,10 @@ def _write_linear(model: ServedModel) -> bytes:
     """Write one term a line, with its value for missing attributes."""
     linear = model.linear.folded()
     lines = [repr(linear.bias)]
+    weights, fill_values = linear.weights.tolist(), linear.missing.tolist()
     for column in linear.used:
-        name, fill_value = model.feature_names[column], float(linear.missing[column])
-        weight = float(linear.weights[column])
-        lines.append(f"+ {weight!r} * if(isNan({name}), {fill_value!r}, {name})")
+        name = model.feature_names[column]
+        lines.append(f"+ {weights[column]!r} * if(isNan({name}), {fill_values[column]!r}, {name})")
     return "\n".join([*lines, ""]).encode()
 
 
@@ -61,7 +61,7 @@ def _read_linear(body: bytes, names: Sequence[str]) -> Score:
     for term in terms:
         weight, fill_value, name = re.findall(pattern, term)[0]
         column = names.index(name)
-        weights[column], fill_values[column] = float(weight), float(fill_value)
+        weights[column], fill_values[column] = weight, fill_value
     linear = LinearScore.of_weights(weights, fill_values, float(bias))
     return lambda rows: linear.score(rows, Rules())
 
