@@ -205,9 +205,10 @@ def from_files(
         within = "" if columns is None else ", ".join(columns.kinds)
         _check_target(files, observer.say, engine=options.backend, within=within)
         most_trees = TARGETS.get(files.target).most_trees
-        if most_trees is not None and options.max_trees is None and not files.cluster:
+        limited_options = options if files.cluster else options.within_limit(most_trees)
+        if limited_options is not options:
             observer.say(f"--max-trees {most_trees}: the limit of {files.target}")
-            options = replace(options, max_trees=most_trees)
+        options = limited_options
     for alias in declared(TrainOptions)["rounds"].params if options.rounds else ():
         if alias in options.params:
             raise ParameterError(f"{alias} is given twice, by --param and by --rounds")
@@ -296,7 +297,7 @@ def _choose_quality(
         reason = f"{backend} grows no trees"
         if quality not in (None, PLAIN):
             raise ParameterError(f"--quality {quality}: {reason}. Use --quality {PLAIN}")
-        if options.max_trees is not None:
+        if options.tree_limit is not None:
             raise ParameterError(f"--max-trees does not apply: {reason}")
     elif files.cluster and not options.folds:
         reason = f"workers stream their rows; --quality {GOOD} trains folds of rows in memory"
@@ -433,7 +434,7 @@ def _train_here(
             say,
             names=data.feature_names,
             categorical=tuple(data.categories),
-            trees=min(rounds + data.n_features, plan.options.max_trees or sys.maxsize),
+            trees=min(rounds + data.n_features, plan.options.tree_limit or sys.maxsize),
             missing=[name for name, is_missing in lacks if is_missing],
             declared=declared_features,
         )

@@ -673,6 +673,17 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
         """Whether trainings on folds are requested."""
         return bool(self.folds) or self.quality == GOOD
 
+    @property
+    def tree_limit(self) -> int | None:
+        """Maximum number of trees in the saved model."""
+        return self.max_trees
+
+    def within_limit(self, trees: int | None) -> TrainOptions:
+        """Return the options with this limit, unless they have one."""
+        if trees is None or self.max_trees is not None:
+            return self
+        return dataclasses.replace(self, max_trees=trees)
+
 
 KEYWORDS = {
     name: option

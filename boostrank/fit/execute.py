@@ -183,7 +183,7 @@ def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
     if failure is not None:
         failure.model = model
         raise failure
-    limit = plan.options.max_trees
+    limit = plan.options.tree_limit
     return model if limit is None else with_price(model, limit)
 
 

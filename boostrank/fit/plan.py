@@ -342,7 +342,7 @@ class Plan:
             fill=self.fill,
             recorded=recorded,
             init_model=self.init_model,
-            tree_limit=self.options.max_trees,
+            tree_limit=self.options.tree_limit,
             stops_early=bool(self.preset.folds and member.objective),
             callbacks=self.options.callbacks,
             feval=self.options.feval,
