@@ -234,14 +234,21 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
     first = plan.trainings[0]
     sets = (plan.train_set, *plan.held_out_sets)
     data = reduce(RankingDataset.join, sets)
-    is_partial = not plan.collective.is_alone
-    settings = first.conventions, first.threads
-    bound = BoundMetrics(first.metrics, data.labels, data.queries, *settings, partial=is_partial)
+    bind = partial(
+        BoundMetrics,
+        labels=data.labels,
+        queries=data.queries,
+        conventions=first.conventions,
+        threads=first.threads,
+        partial=not plan.collective.is_alone,
+    )
+    bound = bind(first.metrics)
     metric, main, measurable = first.main_metric, None, None
     if metric is not None:
         main = str(metric)
-        if metric.function is None:
-            measurable = np.isfinite(bound.per_query(np.zeros(data.n_documents))[main])
+        if metric.function is None:  # a user's function may not accept equal scores
+            per_query = bind([metric]).per_query(np.zeros(data.n_documents))
+            measurable = np.isfinite(per_query[main])
     measures = bool(first.callbacks or fold_ended or first.feval or first.patience)
     whole = replace(first, train_set=data)
     folds = Folds(whole, plan.preset.folds, plan.seed, measurable, measures=measures)

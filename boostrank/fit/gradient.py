@@ -157,9 +157,8 @@ def by_arguments(function: Any, labels_of: LabelsOf, what: str) -> Any:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # compiled code
         return function
-    positional = [
-        parameter for parameter in parameters if parameter.kind <= parameter.POSITIONAL_OR_KEYWORD
-    ]
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = [parameter for parameter in parameters if parameter.kind in kinds]
     names = [parameter.name for parameter in positional]
     required = sum(parameter.default is parameter.empty for parameter in positional)
     if not hasattr(function, "takes_labels") and required <= 2 and names[:1] != ["y_true"]:

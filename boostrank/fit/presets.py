@@ -186,7 +186,7 @@ def why_no_folds(data: RankingDataset, collective: Collective = ALONE) -> str:
     """Return the reason why a data set cannot be split into folds, or an empty string."""
     if data.on_disk:
         return "rows on disk cannot be split into folds"
-    begins, differing = data.queries.ptr[:-1], 0
+    begins, differing = data.queries.ptr[:-1][data.queries.sizes > 0], 0
     if begins.size:
         highest = np.maximum.reduceat(data.labels, begins)
         differing = int(np.sum(highest > np.minimum.reduceat(data.labels, begins)))

@@ -271,11 +271,12 @@ def _make_objective(
             requested = copy.copy(requested)
             requested.threads = threads
         return requested, accepted
-    name = requested.name if isinstance(requested, ObjectiveSpec) else str(requested)
+    spec: ObjectiveSpec | None
     if isinstance(requested, ObjectiveSpec):
-        accepted = (*requested.params, *OPTIONS)
+        spec, accepted = requested, (*requested.params, *OPTIONS)
     else:
-        accepted = accepted_params(name)
+        name = re.split("[(:]", str(requested), maxsplit=1)[0].strip()
+        spec, accepted = find_param(name, OBJECTIVES), accepted_params(str(requested))
     if "lambdarank_norm" in params and all(find_param(name, accepted) for name in _NORMS):
         params |= dict.fromkeys(_NORMS, params.pop("lambdarank_norm"))
     of_objective = {name: value for name, value in params.items() if find_param(name, accepted)}
@@ -285,9 +286,10 @@ def _make_objective(
     gain = pop_param(params, GAIN_NAMES, None)
     if gain is not None:
         of_objective["gain"] = gain
-    # Some defaults of ours differ with this engine.
-    ours = find_param(re.split("[(:]", name, maxsplit=1)[0].strip(), OBJECTIVES)
-    defaults = backend.params.of_ours.get(ours.name, {}) if ours else {}
+    # Some defaults of boostrank's objectives differ with this engine. A user's may have their name.
+    defaults: ParamValues = {}
+    if spec is not None and any(registered is spec for registered in OBJECTIVES):
+        defaults = backend.params.of_ours.get(spec.name, {})
     set_params = {find_param(name, accepted) for name in of_objective}
     of_objective |= {
         parameter: value

@@ -107,7 +107,7 @@ class BoundObjective:
             TrainingError: a result is not finite. The message names the objective, round, query and
                 range of scores.
         """
-        s = self._run(scores, round, self._part_buffers, loss)
+        scores = self._run(scores, round, self._part_buffers, loss)
         if len(self._parts) > 1:
             factors = self._factors(round, self._part_buffers)
             mix_gradients(
@@ -117,16 +117,16 @@ class BoundObjective:
                 self._buffers,
                 threads=self._threads,
             )
-        unit = self.objective.hessian_scale == "unit"
+        is_unit = self.objective.hessian_scale == "unit"
         stats = finish(
-            self._parts[0].ptr, self._buffers, unit_hessian=unit, all_reduce=self._all_reduce
+            self._parts[0].ptr, self._buffers, unit_hessian=is_unit, all_reduce=self._all_reduce
         )
-        self._check_finite(stats.broken_query, self.objective, s, round)
+        self._check_finite(stats.broken_query, self.objective, scores, round)
         if round == 0 and stats.dead_queries == self.total_queries:
             self.check_gains()
             raise NothingToLearn(
                 f"nothing to learn: objective {self.objective.name!r} has a zero gradient in every"
-                f" query at these scores (range {np.ptp(s):g}); it needs a warm start"
+                f" query at these scores (range {np.ptp(scores):g}); it needs a warm start"
             )
         return Gradient(self._buffers.grad, self._buffers.hess, self._buffers.loss, stats)
 
@@ -137,13 +137,15 @@ class BoundObjective:
         self._run(scores, round, self._exact_buffers, True)
         factors = self._factors(round, self._exact_buffers)
         pairs = list(zip(factors, self._exact_buffers, strict=True))
-        dead = np.all([factor * b.magnitude == 0.0 for factor, b in pairs], axis=0)
-        value = sum(factor * float(b.loss.sum()) for factor, b in pairs)
+        is_dead = np.all([factor * part.magnitude == 0.0 for factor, part in pairs], axis=0)
+        total_loss = sum(factor * float(part.loss.sum()) for factor, part in pairs)
         return Gradient(
-            np.sum([factor * b.grad for factor, b in pairs], axis=0),
-            np.sum([factor * b.hess for factor, b in pairs], axis=0),
-            np.sum([factor * b.loss for factor, b in pairs], axis=0),
-            PassStats(value, int(np.count_nonzero(dead)), broken_query=-1, floored=0, scale=1.0),
+            np.sum([factor * part.grad for factor, part in pairs], axis=0),
+            np.sum([factor * part.hess for factor, part in pairs], axis=0),
+            np.sum([factor * part.loss for factor, part in pairs], axis=0),
+            PassStats(
+                total_loss, int(np.count_nonzero(is_dead)), broken_query=-1, floored=0, scale=1.0
+            ),
         )
 
     def mean_loss(self, scores: ArrayLike, round: int) -> float:
@@ -180,37 +182,38 @@ class BoundObjective:
         self, scores: ArrayLike, round: int, out: Sequence[Buffers], loss: bool
     ) -> Float64Array:
         """Run the kernel of every part, and return the scores in the form that the kernels take."""
-        s = np.require(
-            scores, np.float64, ["C", "W"]
-        ).ravel()  # copies only another dtype or a read-only array
-        if s.shape != (self.queries.n_documents,):
+        # Copy only another dtype or a read-only array.
+        flat_scores = np.require(scores, np.float64, ["C", "W"]).ravel()
+        if flat_scores.shape != (self.queries.n_documents,):
             raise TrainingError(
-                f"there are {s.size} scores for {self.queries.n_documents} documents"
+                f"there are {flat_scores.size} scores for {self.queries.n_documents} documents"
             )
         for part, buffers in zip(self._parts, out, strict=True):
-            part.run(s, self._weights, round, buffers, self._threads, loss)
-            self._check_finite(buffers.broken_query, part.objective, s, round)
-        return s
+            part.run(flat_scores, self._weights, round, buffers, self._threads, loss)
+            self._check_finite(buffers.broken_query, part.objective, flat_scores, round)
+        return flat_scores
 
     def _factors(self, round: int, parts: Sequence[Buffers]) -> tuple[float, ...]:
         """Return the factor of each part in this round."""
         *magnitudes, documents = self._all_reduce(
-            np.array([*(b.magnitude.sum() for b in parts), self.queries.n_documents])
+            np.array([*(part.magnitude.sum() for part in parts), self.queries.n_documents])
         )
         means = [float(magnitude) / max(documents, 1) for magnitude in magnitudes]
         return tuple(self.objective.factors(round, means))
 
-    def _check_finite(self, q: int, objective: Any, scores: Float64Array, round: int) -> None:
-        """Raise `TrainingError` if a query, q >= 0, has results that are not finite."""
-        if q < 0:
+    def _check_finite(self, query: int, objective: Any, scores: Float64Array, round: int) -> None:
+        """Raise `TrainingError` if a query, from 0, has results that are not finite."""
+        if query < 0:
             return
-        in_query = scores[self.queries.ptr[q] : self.queries.ptr[q + 1]]
+        in_query = scores[self.queries.ptr[query] : self.queries.ptr[query + 1]]
         cause = "the gradient or hessian is not finite, or the hessian is negative"
-        bad = in_query.size - np.count_nonzero(np.isfinite(in_query))
-        if bad:
-            cause = f"{bad} of its {in_query.size} scores are not finite; lower the learning rate"
+        n_invalid = in_query.size - np.count_nonzero(np.isfinite(in_query))
+        if n_invalid:
+            cause = (
+                f"{n_invalid} of its {in_query.size} scores are not finite; lower the learning rate"
+            )
         raise TrainingError(
-            f"objective {objective.name!r}, round {round}, query {self.queries.qid[q]}"
+            f"objective {objective.name!r}, round {round}, query {self.queries.qid[query]}"
             f" ({in_query.size} documents, scores {in_query.min():g} to {in_query.max():g}):"
             f" {cause}"
         )

@@ -88,15 +88,15 @@ class TrainingObjective(ABC):
     def to_dict(self) -> Json:
         """Return the objective as plain data, from which `from_dict` recreates it."""
 
-    def check_gain_weights(self, what: str, mends: str) -> None:
+    def check_gain_weights(self, component: str, remedy: str) -> None:
         """Reject a component that applies document weights to gains if this objective applies them
         to losses.
         """
         losses = [part.name for part in self.parts if part.spec.document_weights == LOSS_WEIGHTS]
         if losses:
             raise ParameterError(
-                f"{what} applies document weights to gains, but objective {losses[0]!r} applies"
-                f" them to losses: {mends}"
+                f"{component} applies document weights to gains, but objective {losses[0]!r}"
+                f" applies them to losses: {remedy}"
             )
 
     def scale_to(self, total_rounds: int) -> Self:
@@ -131,12 +131,12 @@ class TrainingObjective(ABC):
         Returns:
             Gradient and hessian, float32[N], valid until the next call.
         """
-        native = hasattr(second, "get_label")
-        key, scores = (second, np.asarray(first)) if native else (first, np.asarray(second))
+        is_native = hasattr(second, "get_label")
+        key, scores = (second, np.asarray(first)) if is_native else (first, np.asarray(second))
         binding, round = self._binding, round_of_caller()
         # A new training may have new labels in the same data set, so bind again in round 0.
         if binding is None or binding.key() is not key or round == 0:
-            if native:
+            if is_native:
                 if in_cross_validation():
                     _check_whole(second)
                 labels, queries = queries_of_native(second)
@@ -145,11 +145,11 @@ class TrainingObjective(ABC):
             binding = self._binding = _Binding(weakref.ref(key), self.bind(labels, queries))
         if round is None:
             round = binding.calls
-        result = binding.bound.gradient(scores, round, loss=False)
+        gradient = binding.bound.gradient(scores, round, loss=False)
         binding.calls += 1
         if scores.dtype == np.float32 and scores.ndim == 2:
-            return result.grad[:, None], result.hess[:, None]
-        return result.grad, result.hess
+            return gradient.grad[:, None], gradient.hess[:, None]
+        return gradient.grad, gradient.hess
 
 
 class Objective(TrainingObjective):
@@ -376,14 +376,14 @@ def _check_whole(dataset: Any) -> None:
     sizes = None if rows is None or whole is None else whole.get_group()
     if sizes is None or not len(sizes):
         return
-    owners = np.repeat(np.arange(len(sizes)), sizes)
-    inside = np.bincount(owners[np.asarray(rows)], minlength=len(sizes))
-    cut = int(np.count_nonzero((inside > 0) & (inside < sizes)))
-    if cut:
+    query_of_row = np.repeat(np.arange(len(sizes)), sizes)
+    rows_inside = np.bincount(query_of_row[np.asarray(rows)], minlength=len(sizes))
+    n_cut = int(np.count_nonzero((rows_inside > 0) & (rows_inside < sizes)))
+    if n_cut:
         raise DataError(
-            f"lgb.cv splits by row, which cuts {cut} of {len(sizes)} queries: pass `folds` of whole"
-            " queries (sklearn.model_selection.GroupKFold), or use boostrank.train with folds=5,"
-            " `boostrank train --folds 5`, or BoostRanker with QueryKFold"
+            f"lgb.cv splits by row, which cuts {n_cut} of {len(sizes)} queries: pass `folds` of"
+            " whole queries (sklearn.model_selection.GroupKFold), or use boostrank.train with"
+            " folds=5, `boostrank train --folds 5`, or BoostRanker with QueryKFold"
         )
 
 

@@ -116,13 +116,13 @@ class Mixture(TrainingObjective):
         """Return the share of each part, divided by the part's magnitude if the mixture is
         balanced.
         """
-        share = float(value_at(MIX, self.mix, round, self))
-        shares = share, 1.0 - share
+        first_share = float(value_at(MIX, self.mix, round, self))
+        shares = first_share, 1.0 - first_share
         if self.balance == "raw":
             return shares
         return tuple(
-            w / magnitude if magnitude > 0.0 else 0.0
-            for w, magnitude in zip(shares, magnitudes, strict=True)
+            share / magnitude if magnitude > 0.0 else 0.0
+            for share, magnitude in zip(shares, magnitudes, strict=True)
         )
 
     def settled_round(self, total: int) -> int:
@@ -134,8 +134,10 @@ class Mixture(TrainingObjective):
             return settled
         mix = self.mix.scale_to(total)
         start, end = mix(0), mix(total - 1)
-        turned = next((r for r in range(total) if abs(mix(r) - end) < abs(mix(r) - start)), 0)
-        return max(settled, turned)
+        turning_round = next(
+            (r for r in range(total) if abs(mix(r) - end) < abs(mix(r) - start)), 0
+        )
+        return max(settled, turning_round)
 
     def _set_total(self, total_rounds: int) -> None:
         super()._set_total(total_rounds)
@@ -185,10 +187,10 @@ def objective_from_dict(data: Mapping[str, Any]) -> TrainingObjective:
 
 def accepted_params(text: str) -> tuple[Param, ...]:
     """Return the parameters that `parse_objective` accepts together with this text."""
-    name, positional, _ = _call(text)
+    name, positional, _ = _parse_call(text)
     if name not in _NAMES:
         return (*OBJECTIVES.get(name).params, *OPTIONS)
-    of_parts = [param for part in _two(text, positional) for param in accepted_params(part)]
+    of_parts = [param for part in _check_two(text, positional) for param in accepted_params(part)]
     return tuple(dict.fromkeys((*MIXTURE_PARAMS, *of_parts)))
 
 
@@ -206,38 +208,38 @@ def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> 
     Raises:
         ParameterError: a name is unknown, a value is out of range, or the text is invalid.
     """
-    name, positional, in_brackets = _call(text)
+    name, positional, in_brackets = _parse_call(text)
     if name not in _NAMES:
         if positional:
             raise ParameterError(f"{text!r}: {positional[0]!r} is not name=value")
         accepted = accepted_params(text)
-        settled = {find_param(key, accepted) for key in in_brackets} - {None}
+        set_in_brackets = {find_param(key, accepted) for key in in_brackets} - {None}
         outside = {
             key: value
             for key, value in params.items()
-            if key not in in_brackets and find_param(key, accepted) not in settled
+            if key not in in_brackets and find_param(key, accepted) not in set_in_brackets
         }
         return Objective(name, threads=threads, **outside, **in_brackets)
     # Split the parameters between the mixture and its parts.
     of_mixture = (*MIXTURE_PARAMS, HESSIAN_SCALE)
-    mixed, for_parts = {}, {}
+    mixture_params, params_of_parts = {}, {}
     for key, value in params.items():
         param = find_param(key, of_mixture)
         if param is None:
-            for_parts[key] = value
+            params_of_parts[key] = value
         else:
-            mixed[param.name] = value
-    mixed |= resolve_params(of_mixture, in_brackets, owner=f"{text!r}: a mixture")
+            mixture_params[param.name] = value
+    mixture_params |= resolve_params(of_mixture, in_brackets, owner=f"{text!r}: a mixture")
     parts = []
-    for part in _two(text, positional):
+    for part in _check_two(text, positional):
         accepted = accepted_params(part)
         part_params = {
             key: value
-            for key, value in for_parts.items()
+            for key, value in params_of_parts.items()
             if key == "gain" or find_param(key, accepted) is not None
         }
         parts.append(parse_objective(part, **part_params))
-    return Mixture(*parts, threads=threads, **mixed)  # type: ignore[arg-type]
+    return Mixture(*parts, threads=threads, **mixture_params)  # type: ignore[arg-type]
 
 
 def _as_part(part: Objective | str) -> Objective:
@@ -248,7 +250,7 @@ def _as_part(part: Objective | str) -> Objective:
     return objective
 
 
-def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:
+def _parse_call(text: str) -> tuple[str, list[str], dict[str, Any]]:
     """Parse `name(a, b, c=d)`, or `name:c=d`, into name, [a, b], {c: d}."""
     if settings := _SETTINGS.fullmatch(text):
         text = f"{settings[1]}({settings[2].replace(';', ',')})"
@@ -270,7 +272,7 @@ def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:
     return call[1], positional, keywords
 
 
-def _two(text: str, positional: list[str]) -> tuple[str, str]:
+def _check_two(text: str, positional: list[str]) -> tuple[str, str]:
     if len(positional) != 2:
         raise ParameterError(
             f"{text!r}: a mixture needs two objectives, as in mix(shf-sdcg, regression, mix=0.5)"

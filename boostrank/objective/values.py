@@ -82,14 +82,18 @@ def objective_values(
         objective = Objective(objective)
     if not isinstance(objective, TrainingObjective):
         objective = parse_objective(str(objective))
-    values = as_numbers(scores, "scores")
+    score_numbers = as_numbers(scores, "scores")
     if queries is not None:
         labels = as_numbers(data, "labels")
-        result = objective.bind(labels, QueryIndex.of(queries, labels.size)).evaluate(values, round)
-        return ObjectiveValues(result.losses, result.grad, result.hess)
+        bound = objective.bind(labels, QueryIndex.of(queries, labels.size))
+        gradient = bound.evaluate(score_numbers, round)
+        return ObjectiveValues(gradient.losses, gradient.grad, gradient.hess)
     dataset = as_dataset(data, "data without queries")
-    if values.size != dataset.n_documents:
-        raise DataError(f"there are {values.size} scores for {dataset.n_documents} documents")
+    if score_numbers.size != dataset.n_documents:
+        raise DataError(
+            f"there are {score_numbers.size} scores for {dataset.n_documents} documents"
+        )
     bound = objective.bind(dataset.labels, dataset.queries)
-    result = bound.evaluate(dataset.in_row_order(values), round)
-    return ObjectiveValues(result.losses, *map(dataset.in_input_order, (result.grad, result.hess)))
+    gradient = bound.evaluate(dataset.in_row_order(score_numbers), round)
+    in_input_order = map(dataset.in_input_order, (gradient.grad, gradient.hess))
+    return ObjectiveValues(gradient.losses, *in_input_order)

@@ -16,6 +16,7 @@ import boostrank
 from boostrank.core.conventions import gains_from_labels
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.data.dataset import RankingDataset
+from boostrank.engines import get_backend
 from boostrank.engines.linear.adapter import (
     BACKEND,
     Risk,
@@ -24,6 +25,7 @@ from boostrank.engines.linear.adapter import (
     ridge_regression,
 )
 from boostrank.engines.linear.format import LINEAR, LinearModel
+from boostrank.fit.settings import split_params
 from boostrank.objectives import OBJECTIVES
 from tests.engines.conftest import make_scaled_dataset
 
@@ -441,3 +443,12 @@ def test_scores_of_hybrid_search_are_0_where_they_are_missing() -> None:
     columns = model.over_columns(data)[1].features[:, 6:]
     expected = np.nan_to_num(columns.astype(np.float64)) @ file["weights"][6:] + file["intercept"]
     np.testing.assert_allclose(model.predict(data), expected, atol=1e-12)
+
+
+def test_the_engines_defaults_belong_to_an_objective_under_any_spelling() -> None:
+    engine, own = get_backend("linear"), replace(OBJECTIVES.get("listnet"), name="SDCG")
+    for name in ("sdcg", "SDCG", "SDCG(k=5)"):
+        objective = split_params({"objective": name}, 1, engine).objective
+        assert isinstance(objective, boostrank.Objective)
+        assert objective.params["sigma"] == engine.params.of_ours["sdcg"]["sigma"]
+    assert split_params({"objective": own}, 1, engine).objective is not None

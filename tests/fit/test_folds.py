@@ -210,6 +210,17 @@ def test_a_fold_may_be_one_query() -> None:
     assert min(np.ptp(model.predict(few)) for model in seen) > 0.5
 
 
+def test_folds_measure_a_function_on_scores_of_models_only(data: RankingDataset) -> None:
+    def spread(labels: Any, scores: Any) -> float:
+        if np.ptp(scores) == 0.0:
+            raise ValueError("the scores are equal")
+        return float(np.ptp(scores))
+
+    params = PARAMS | {"early_stopping_round": 0, "metric": ["ndcg", spread]}
+    model = train(params, data, 5, folds=2, start="linear")
+    assert model.info["folds"]["rounds"] == [5, 5]
+
+
 def assert_same(first: cross_fit.CrossFitted, second: cross_fit.CrossFitted, least: float) -> None:
     """Scores that correlate but for so much, and are the same where it is nothing."""
     if least == 0.0:

@@ -12,6 +12,7 @@ import pytest
 
 from boostrank import Checkpoint, RankingDataset, RankingModel, train
 from boostrank.core.errors import DataWarning, ParameterError, TrainingError
+from boostrank.core.queries import QueryIndex
 from boostrank.engines import get_backend
 from boostrank.fit import execute as module
 from boostrank.fit.execute import execute
@@ -328,6 +329,10 @@ def test_data_that_folds_cannot_take_train_one_model_and_a_line_says_so(
     assert "8 queries" in why_no_folds(few)
     level = replace(data, labels=np.zeros(data.n_documents))
     assert "not 0" in why_no_folds(level)
+    queries = QueryIndex(
+        np.append(data.queries.ptr, data.n_documents), np.arange(len(data.queries) + 1)
+    )
+    assert why_no_folds(replace(data, queries=queries)) == ""  # a query without documents
     preset = recipe("good", few)
     assert (preset.folds, preset.rounds, preset.note) == (0, DEFAULT_ROUNDS, why_no_folds(few))
     with pytest.warns(DataWarning, match="quality='good' "):

@@ -25,14 +25,13 @@ the regression ranks correctly would have almost no gradient (`experiments/peers
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.optimize import minimize_scalar
 
 from boostrank.core.conventions import Gain, above_least, weighted_gains
@@ -50,16 +49,16 @@ from boostrank.fit.start.ridge import (
     Part,
     Rows,
     Sampled,
+    Slices,
     Source,
     Sums,
+    best_columns,
     divide,
-    each_of,
     folds,
     parts_of,
     solved,
     spread,
     sums_of,
-    targets,
 )
 from boostrank.fit.start.steps import MOVED, RARE, Values, isotonic, simplified
 from boostrank.kernels.curves import Curve, Curves
@@ -229,17 +228,6 @@ class FoldStarts:
         return rows, basis, sums
 
 
-@dataclass
-class _Slices:
-    """Slices of a longer array, by the number of their first row."""
-
-    shape: tuple[int, ...]
-    slices: Mapping[int, Any]
-
-    def __getitem__(self, rows: slice) -> Any:
-        return self.slices[rows.start]
-
-
 def start_together(
     collective: Any, data: RankingDataset, gain: Gain, threads: int, limits: Limits
 ) -> CrossFitted:
@@ -271,16 +259,15 @@ def start_together(
                 sent.append((part.at.start, shard, data.features[span], gains[span]))
     received, regressions = collective.share(sent, reader=0), None
     if collective.rank == 0:
-        shards_by_part = sorted(
-            (shard_rows for of_rank in received for shard_rows in of_rank), key=itemgetter(0, 1)
-        )
+        shards_by_part = sorted(chain(*received), key=itemgetter(0, 1))
         features, gains_of_part = {}, {}
         for first, of_part in groupby(shards_by_part, key=itemgetter(0)):
-            _, _, rows, values = zip(*of_part, strict=True)
-            features[first], gains_of_part[first] = joined_rows(rows), joined_rows(values)
+            _, _, shard_features, shard_gains = zip(*of_part, strict=True)
+            features[first] = joined_rows(shard_features)
+            gains_of_part[first] = joined_rows(shard_gains)
         total = int(ends[-1])
-        source = Sampled(queries, names, _Slices((total, len(names)), features))
-        sampled_gains = _Slices((total,), gains_of_part)
+        source = Sampled(queries, names, Slices((total, len(names)), features))
+        sampled_gains = Slices((total,), gains_of_part)
         with _one_blas_thread():
             regressions = _regress(_rows_of(source, sampled_gains, threads, limits))
     shared: Regressions = collective.share(regressions)[0]
@@ -311,42 +298,8 @@ def _rows_of(data: Source, gains: Any, threads: int, limits: Limits) -> Rows:
     if columns.size > MOST_FEATURES:
         message = _WIDE.format(MOST_FEATURES, columns.size, columns.size - MOST_FEATURES)
         warn_user(message, DataWarning)
-        rows = replace(rows, columns=_best_columns(rows))
+        rows = replace(rows, columns=best_columns(rows, MOST_FEATURES))
     return replace(rows, direction=limits.direction[rows.columns])
-
-
-def _best_columns(rows: Rows) -> Int64Array:
-    """Return the `MOST_FEATURES` columns with the highest single correlation with the targets, in
-    ascending order.
-
-    Features are compared by the larger of two correlations within queries, for sign(x) ln(1 + |x|)
-    and for x != 0. Both transformations preserve sparsity.
-    """
-    width = rows.data.features.shape[1]
-
-    def sums(part: Part) -> Float64Array:
-        x = sparse.csr_matrix(rows.data.features[part.at])
-        x.data = np.where(np.isfinite(x.data), x.data, 0.0)
-        target, weight = targets(rows.gains[part.at], part.queries)
-        weight = weight / part.queries.sizes
-        of_row, of_query = part.of_row(weight), part.of_row(np.arange(weight.size))
-        # Weighted products and squares of x minus its query mean, without centring x, which would
-        # make it dense.
-        each = sparse.csr_matrix((np.ones(of_query.size), (of_query, np.arange(of_query.size))))
-        columns = []
-        for values in (np.sign(x.data) * np.log1p(np.abs(x.data)), np.sign(np.abs(x.data))):
-            y = sparse.csr_matrix((values.astype(np.float64), x.indices, x.indptr), x.shape)
-            of_means = (each @ y).power(2).T @ (weight / part.queries.sizes)
-            columns.append((y.T @ (target * of_row), y.power(2).T @ of_row - of_means))
-        return np.stack(columns, axis=1)
-
-    sampled = spread(rows.parts, RANKED)
-    products, squares = sum(
-        each_of(sampled, sums, rows.threads, 4 * width), np.zeros((2, 2, width))
-    )
-    explained = divide(products**2, np.where(squares > 1e-9, squares, 0.0)).max(axis=0)
-    best_columns = np.argsort(-explained[rows.columns], kind="stable")[:MOST_FEATURES]
-    return np.sort(rows.columns[best_columns])
 
 
 def _basis(rows: Rows) -> _Basis:
@@ -424,10 +377,13 @@ def _curves(
         levels = np.stack([np.broadcast_to(curve.constant, bounds.size + 1) for curve in curves])
         missing = np.array([curve.missing for curve in curves])
         weight = scaled_weights[:, columns]
-        less = weight @ sums.mean[columns]
-        constants, nones = weight @ levels - less[:, np.newaxis], weight @ missing - less
-        for pairs, constant, none in zip(combined, constants, nones, strict=True):
-            curve = Curve(bounds, constant, float(none))
+        offsets = weight @ sums.mean[columns]
+        level_sums, missing_sums = (
+            weight @ levels - offsets[:, np.newaxis],
+            weight @ missing - offsets,
+        )
+        for pairs, level_sum, missing_sum in zip(combined, level_sums, missing_sums, strict=True):
+            curve = Curve(bounds, level_sum, float(missing_sum))
             curve = isotonic(curve, documents[feature], int(direction[feature]))
             pairs.append((feature, curve))
     return [Curves.from_pairs(pairs) for pairs in combined]

@@ -6,7 +6,7 @@ A few whole queries are read at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,6 +25,17 @@ RANKED, REGRESSED = 20_000, 60_000
 """Approximate number of documents used for ranks and for the regressions."""
 _NUMBERS_A_BLOCK = 250_000
 _NUMBERS_AT_A_TIME = 2_000_000
+
+
+@dataclass
+class Slices:
+    """Slices of a longer array, by the number of their first row."""
+
+    shape: tuple[int, ...]
+    slices: Mapping[int, Any]
+
+    def __getitem__(self, rows: slice) -> Any:
+        return self.slices[rows.start]
 
 
 class Sampled(NamedTuple):
@@ -215,6 +226,40 @@ def query_mean(values: Float64Array, queries: QueryIndex) -> Float64Array:
     return np.add.reduceat(values, queries.ptr[:-1], axis=0) / sizes
 
 
+def best_columns(rows: Rows, count: int) -> Int64Array:
+    """Return the `count` columns with the highest single correlation with the targets, in
+    ascending order.
+
+    Features are compared by the larger of two correlations within queries, for sign(x) ln(1 + |x|)
+    and for x != 0. Both transformations preserve sparsity.
+    """
+    width = rows.data.features.shape[1]
+
+    def sums(part: Part) -> Float64Array:
+        x = sparse.csr_matrix(rows.data.features[part.at])
+        x.data = np.where(np.isfinite(x.data), x.data, 0.0)
+        target, weight = targets(rows.gains[part.at], part.queries)
+        weight = weight / part.queries.sizes
+        of_row, of_query = part.of_row(weight), part.of_row(np.arange(weight.size))
+        # Weighted products and squares of x minus its query mean, without centring x, which would
+        # make it dense.
+        each = sparse.csr_matrix((np.ones(of_query.size), (of_query, np.arange(of_query.size))))
+        columns = []
+        for values in (np.sign(x.data) * np.log1p(np.abs(x.data)), np.sign(np.abs(x.data))):
+            y = sparse.csr_matrix((values.astype(np.float64), x.indices, x.indptr), x.shape)
+            of_means = (each @ y).power(2).T @ (weight / part.queries.sizes)
+            columns.append((y.T @ (target * of_row), y.power(2).T @ of_row - of_means))
+        return np.stack(columns, axis=1)
+
+    sampled = spread(rows.parts, RANKED)
+    products, squares = sum(
+        each_of(sampled, sums, rows.threads, 4 * width), np.zeros((2, 2, width))
+    )
+    explained = divide(products**2, np.where(squares > 1e-9, squares, 0.0)).max(axis=0)
+    chosen = np.argsort(-explained[rows.columns], kind="stable")[:count]
+    return np.sort(rows.columns[chosen])
+
+
 def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:
     """Compute the sums for each of `count` folds over the parts."""
     columns = basis.feature.size
@@ -238,11 +283,11 @@ def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:
 
     sums = [np.zeros((count, *shape)) for shape in ((columns, columns), (columns,), (), ())]
     moments = [np.zeros(shape) for shape in ((), columns, columns)]
-    for of_fold, more in each_of(rows.some, products, rows.threads, count * columns**2):
+    for of_fold, part_moments in each_of(rows.some, products, rows.threads, count * columns**2):
         for k, fold_sums in of_fold:
             for total, added in zip(sums, fold_sums, strict=True):
                 total[k] += added
-        for total, added in zip(moments, more, strict=True):
+        for total, added in zip(moments, part_moments, strict=True):
             total += added
     (xx, xt, tt, queries), (documents, first, second) = sums, moments
     mean = first / max(1.0, float(documents))
