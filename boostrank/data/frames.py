@@ -18,6 +18,7 @@ from narwhals.exceptions import DuplicateError
 
 from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.queries import checked_ids, query_numbers, time_text
+from boostrank.core.text import as_name
 from boostrank.core.types import (
     Array,
     Float32Array,
@@ -45,8 +46,13 @@ from boostrank.data.roles import (
 _VALUES_AT_A_TIME = 1 << 21  # source and target stay in the processor's cache
 _COLLECTING = ("to_table", "to_arrow_table", "fetch_arrow_table", "to_pandas", "collect")
 """Methods of objects that are not tables, but can return one."""
-_UNORDERED = ("duckdb", "ibis", "pyspark", "pyspark[connect]")
-"""Libraries whose lazy tables have no row order."""
+_UNORDERED = {
+    "duckdb": "to_arrow_table",
+    "ibis": "to_pyarrow",
+    "pyspark": "toPandas",
+    "pyspark[connect]": "toPandas",
+}
+"""Libraries whose lazy tables have no row order, and the method that collects a table."""
 _ONE_COLUMN = "features must be a two-dimensional table, not a single column"
 _OF_CATEGORIES = (nw.Categorical, nw.Enum)
 _SEVERAL = "column {!r} contains {}, not numbers; extract one value, or drop the column"
@@ -76,7 +82,8 @@ def as_frame(X: Any, *, whole: bool = False) -> Any:
         if library in _UNORDERED and not whole:
             warn_user(
                 f"a lazy {library} table has no fixed row order: labels, query ids and scores may"
-                " not match its rows; collect it once, and pass the table"
+                " not match its rows; collect it once and use table ="
+                f" frame.{_UNORDERED[library]}()"
             )
         return frame.collect()
     if isinstance(frame, nw.Series):
@@ -177,8 +184,7 @@ def read_frame(
         for role, name in column_of_role.items()
     }
     if "id" in columns:
-        documents = ["" if name is None or name != name else str(name) for name in columns["id"]]
-        columns["id"] = np.array(documents, object)
+        columns["id"] = np.array(list(map(as_name, columns["id"])), object)
     table = without_index(table, {*used_columns, *features})
     table = table[:, [i for i, name in enumerate(names_of(table)) if name not in used_columns]]
     if not table.columns:
@@ -374,8 +380,8 @@ def _column(frame: Any, name: str) -> Any:
 
 
 def values_of(frame: Any, name: str) -> Array:
-    """Return a column with labels, weights or query ids. Missing numbers are NaN, and other missing
-    values are None."""
+    """Return a column with labels, weights, query ids or document names. Missing numbers are NaN,
+    and other missing values are None."""
     series = _column(frame, name)
     dtype = series.dtype
     if dtype.is_nested():
