@@ -180,7 +180,7 @@ def read_frame(
         used_columns.add(role_column)
     # Read them, and leave out the index of pandas.
     columns = {
-        role: (ids_of if role == "qid" else values_of)(table, name)
+        role: (ids_of if role in ("qid", "id") else values_of)(table, name)
         for role, name in column_of_role.items()
     }
     if "id" in columns:
@@ -380,8 +380,8 @@ def _column(frame: Any, name: str) -> Any:
 
 
 def values_of(frame: Any, name: str) -> Array:
-    """Return a column with labels, weights, query ids or document names. Missing numbers are NaN,
-    and other missing values are None."""
+    """Return a column with labels or weights. Missing numbers are NaN, and other missing values are
+    None."""
     series = _column(frame, name)
     dtype = series.dtype
     if dtype.is_nested():
@@ -389,19 +389,22 @@ def values_of(frame: Any, name: str) -> Array:
     if isinstance(dtype, _OF_CATEGORIES):
         codes, values = read_codes(series)
         return np.array([*values, None], dtype=object)[codes]
-    if isinstance(dtype, nw.Boolean):
+    if isinstance(dtype, nw.Boolean) or dtype.is_decimal():
         series = series.cast(nw.Float64)
     return _with_none(series, series.to_numpy())
 
 
 def ids_of(frame: Any, name: str) -> Array:
-    """Return a column with query ids like `values_of`, with times as text."""
+    """Return a column with query ids or document names like `values_of`, with times as text and
+    exact decimals."""
     series = _column(frame, name)
     if isinstance(series.dtype, nw.Date | nw.Datetime):
         texts = map(str, series.cast(nw.String).to_list())
         return _with_none(series, np.array(list(map(time_text, texts)), object))
     if getattr(getattr(series.to_native(), "type", None), "extension_name", "") == "arrow.uuid":
         return np.array(series.to_list(), object)
+    if series.dtype.is_decimal():
+        return _with_none(series, series.to_numpy())
     return values_of(frame, name)
 
 

@@ -356,7 +356,7 @@ def _add_object(rows: DocumentRows, source: Any) -> None:
     choose(rows, names_of(frame), {})
     rows.by_row = True
     columns = [
-        (ids_of if role == "qid" else values_of)(frame, name).tolist()
+        (ids_of if role in ("qid", "id") else values_of)(frame, name).tolist()
         for role, name in rows.columns.items()
     ]
     for row_number, (qid, name, value) in enumerate(zip(*columns, strict=True), 1):

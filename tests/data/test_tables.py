@@ -9,6 +9,8 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -464,15 +466,22 @@ def test_documents_keep_their_names_on_request(
     assert framed.in_input_order(names).tolist() == ["p1", "p,2", "", "p4"]
 
 
-@pytest.mark.parametrize("kind", [pa.float64(), pa.decimal128(10, 2)])
+@pytest.mark.parametrize(
+    ("column", "name"),
+    [
+        ([7.0, None, 8.5], "7"),
+        ([Decimal("7.00"), None, Decimal("8.50")], "7"),
+        ([datetime(2024, 1, 1), None, datetime(2024, 1, 2, 10)], "2024-01-01"),
+    ],
+)
 def test_documents_have_the_same_names_in_files_frames_and_judgements(
-    kind: Any, tmp_path: Path
+    column: list[Any], name: str, tmp_path: Path
 ) -> None:
     table = pa.table(
         {
             "label": [0, 1, 2],
             "qid": [1, 1, 1],
-            "doc_id": pa.array([7.0, None, 8.5]).cast(kind),
+            "doc_id": column,
             "a": [1.0, 2.0, 3.0],
         }
     )
@@ -482,7 +491,7 @@ def test_documents_have_the_same_names_in_files_frames_and_judgements(
     assert read is not None
     assert framed is not None
     assert read.tolist() == framed.tolist()
-    assert framed.tolist()[:2] == ["7", ""]
+    assert framed.tolist()[:2] == [name, ""]
     judged = values_by_query(table.select(["qid", "doc_id", "label"]).take([0, 2]))
     assert list(judged["1"]) == [framed[0], framed[2]]
 
