@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from decimal import Decimal
 from functools import cache
 from typing import Any
 
@@ -39,6 +40,8 @@ WRITTEN = re.compile(
 """A number as people write it: 0,5  1,234.5  1.234,5  12%  $3."""
 NUMERIC = re.compile(rf"{NUMBER.pattern}|{WRITTEN.pattern}|[+-]?(nan|inf|infinity)", re.IGNORECASE)
 """A number, or what stands for one that is not finite."""
+WHOLE = re.compile(r"(?<=\d)\.0*\Z", re.ASCII)
+"""The decimals of a whole number."""
 PLAIN_DIGITS = "write plain digits with a decimal point, without commas, blanks and units"
 
 
@@ -46,6 +49,17 @@ def number_in(word: str) -> float:
     """Return the finite number in a word, or NaN if there is none."""
     value = float(word) if NUMBER.fullmatch(word) else math.nan
     return value if math.isfinite(value) else math.nan
+
+
+def as_name(value: Any) -> str:
+    """Return a query id or a document name as text, which is empty if it is missing, and without
+    the decimals of whole numbers."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = str(value)
+    return WHOLE.sub("", text) if isinstance(value, Decimal) else text
 
 
 def no_number(word: str, remedy: str = "write a number") -> str:

@@ -18,6 +18,7 @@ from narwhals.exceptions import DuplicateError
 
 from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.queries import checked_ids, query_numbers, time_text
+from boostrank.core.text import as_name
 from boostrank.core.types import (
     Array,
     Float32Array,
@@ -45,8 +46,13 @@ from boostrank.data.roles import (
 _VALUES_AT_A_TIME = 1 << 21  # source and target stay in the processor's cache
 _COLLECTING = ("to_table", "to_arrow_table", "fetch_arrow_table", "to_pandas", "collect")
 """Methods of objects that are not tables, but can return one."""
-_UNORDERED = ("duckdb", "ibis", "pyspark", "pyspark[connect]")
-"""Libraries whose lazy tables have no row order."""
+_UNORDERED = {
+    "duckdb": "to_arrow_table",
+    "ibis": "to_pyarrow",
+    "pyspark": "toPandas",
+    "pyspark[connect]": "toPandas",
+}
+"""Libraries whose lazy tables have no row order, and the method that collects a table."""
 _ONE_COLUMN = "features must be a two-dimensional table, not a single column"
 _OF_CATEGORIES = (nw.Categorical, nw.Enum)
 _SEVERAL = "column {!r} contains {}, not numbers; extract one value, or drop the column"
@@ -76,7 +82,8 @@ def as_frame(X: Any, *, whole: bool = False) -> Any:
         if library in _UNORDERED and not whole:
             warn_user(
                 f"a lazy {library} table has no fixed row order: labels, query ids and scores may"
-                " not match its rows; collect it once, and pass the table"
+                " not match its rows; collect it once and use table ="
+                f" frame.{_UNORDERED[library]}()"
             )
         return frame.collect()
     if isinstance(frame, nw.Series):
@@ -173,12 +180,11 @@ def read_frame(
         used_columns.add(role_column)
     # Read them, and leave out the index of pandas.
     columns = {
-        role: (ids_of if role == "qid" else values_of)(table, name)
+        role: (ids_of if role in ("qid", "id") else values_of)(table, name)
         for role, name in column_of_role.items()
     }
     if "id" in columns:
-        documents = ["" if name is None or name != name else str(name) for name in columns["id"]]
-        columns["id"] = np.array(documents, object)
+        columns["id"] = np.array(list(map(as_name, columns["id"])), object)
     table = without_index(table, {*used_columns, *features})
     table = table[:, [i for i, name in enumerate(names_of(table)) if name not in used_columns]]
     if not table.columns:
@@ -374,8 +380,8 @@ def _column(frame: Any, name: str) -> Any:
 
 
 def values_of(frame: Any, name: str) -> Array:
-    """Return a column with labels, weights or query ids. Missing numbers are NaN, and other missing
-    values are None."""
+    """Return a column with labels or weights. Missing numbers are NaN, and other missing values are
+    None."""
     series = _column(frame, name)
     dtype = series.dtype
     if dtype.is_nested():
@@ -383,19 +389,22 @@ def values_of(frame: Any, name: str) -> Array:
     if isinstance(dtype, _OF_CATEGORIES):
         codes, values = read_codes(series)
         return np.array([*values, None], dtype=object)[codes]
-    if isinstance(dtype, nw.Boolean):
+    if isinstance(dtype, nw.Boolean) or dtype.is_decimal():
         series = series.cast(nw.Float64)
     return _with_none(series, series.to_numpy())
 
 
 def ids_of(frame: Any, name: str) -> Array:
-    """Return a column with query ids like `values_of`, with times as text."""
+    """Return a column with query ids or document names like `values_of`, with times as text and
+    exact decimals."""
     series = _column(frame, name)
     if isinstance(series.dtype, nw.Date | nw.Datetime):
         texts = map(str, series.cast(nw.String).to_list())
         return _with_none(series, np.array(list(map(time_text, texts)), object))
     if getattr(getattr(series.to_native(), "type", None), "extension_name", "") == "arrow.uuid":
         return np.array(series.to_list(), object)
+    if series.dtype.is_decimal():
+        return _with_none(series, series.to_numpy())
     return values_of(frame, name)
 
 

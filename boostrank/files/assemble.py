@@ -400,10 +400,12 @@ class Assembler(Totals):
             line, first = runs[[i, first_runs[i]], slots.RUN_LINE].tolist()
             if line < before_line:
                 file, line = self.place(line)
+                message = f"qid {ids[i]} reappears after another query"
+                if first_runs[i] == first_runs[i - 1]:
+                    message = f"qid {ids[i]} continues from the previous file (unless ids restart)"
                 raise FileFormatError(
-                    f"qid {ids[i]} reappears after another query; it was first seen on"
-                    f" {self.at(first)}: use --regroup to bring its rows together (data larger than"
-                    " memory: boostrank data sort)",
+                    f"{message}; it was first seen on {self.at(first)}: use --regroup to bring its"
+                    " rows together (data larger than memory: boostrank data sort)",
                     file=file,
                     line=line,
                 )

@@ -215,6 +215,9 @@ def _doubts(
     guessed_ids = [roles["id"]] if "id" in roles and "id" not in options.roles else []
     guessed_ids = [name for name in guessed_ids if not is_among(name, DEFAULTS["id"][0])]
     suspects = [name for name in names if is_among(name, _NO_FEATURES)]
+    # Suggest query weights only for a column that is named so.
+    weights = [name for name in suspects if "weight" in name.lower()][:1]
+    weight_remedy = "--weight {weight} reads query weights, " if weights else ""
     in_gain = () if options.gain is None else GainExpression(options.gain).columns
     # Warn of each group of columns with the option that ends the doubt.
     in_features = [name for name in in_gain if name in names and name != LABEL]
@@ -228,8 +231,7 @@ def _doubts(
         (guessed_ids, "left out as document names: {names}; --id {typed} silences this warning"),
         (
             suspects,
-            "used as features: {names}; --drop {typed} leaves them out, and --weight COLUMN reads"
-            " query weights",
+            "used as features: {names}; " + weight_remedy + "--drop {typed} leaves them out",
         ),
         (
             in_features,
@@ -238,7 +240,9 @@ def _doubts(
         ),
     ):
         if columns:
-            yield text.format(names=quoted(columns), typed=typed_names(*columns))
+            yield text.format(
+                names=quoted(columns), typed=typed_names(*columns), weight=typed_names(*weights)
+            )
 
 
 def _coded(

@@ -26,7 +26,7 @@ import numpy as np
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
 from boostrank.core.files import foreign_kind, path_of
-from boostrank.core.text import NUMBER, count_of, no_number, number_in
+from boostrank.core.text import NUMBER, as_name, count_of, no_number, number_in
 from boostrank.core.types import Int64Array
 from boostrank.data.roles import DEFAULTS, plain_name, usual_column
 from boostrank.files.blocks import Fault
@@ -356,7 +356,7 @@ def _add_object(rows: DocumentRows, source: Any) -> None:
     choose(rows, names_of(frame), {})
     rows.by_row = True
     columns = [
-        (ids_of if role == "qid" else values_of)(frame, name).tolist()
+        (ids_of if role in ("qid", "id") else values_of)(frame, name).tolist()
         for role, name in rows.columns.items()
     ]
     for row_number, (qid, name, value) in enumerate(zip(*columns, strict=True), 1):
@@ -367,15 +367,6 @@ def _add_object(rows: DocumentRows, source: Any) -> None:
 def first_text(path: str) -> bytes:
     """Return the first line of a text (see `first_line`), or b"" for a binary table."""
     return b"" if format_of(path).begins else first_line(path)
-
-
-def as_name(value: Any) -> str:
-    """Return a query id or a document name as text, which is empty if it is missing."""
-    if value is None or value != value:
-        return ""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value)
 
 
 # Tables -------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ import numpy as np
 from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.files import foreign_kind
 from boostrank.core.queries import time_text
-from boostrank.core.text import count_of
+from boostrank.core.text import WHOLE, count_of
 from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array, first_true
 from boostrank.data.categories import Categories, Coding, is_coarse
 from boostrank.data.feature_space import FeatureSpace
@@ -48,7 +48,6 @@ from boostrank.options import typed_names
 
 _NUMERIC = re.compile(r"(u?int\d+|(half)?float|double|bool|decimal.*|null)\Z")
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
-_WHOLE = re.compile(r"(?<=\d)\.0*\Z", re.ASCII)
 _NO_ID = {"nan", "<na>", "nat", "null", "none"}
 _ROUNDED = re.compile(r"\d(\.\d+)?E\+\d+", re.ASCII)
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)", re.ASCII)
@@ -514,7 +513,7 @@ def query_name(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Return a whole number without its decimals, and a time as in query ids."""
-    return time_text(_WHOLE.sub("", text))
+    return time_text(WHOLE.sub("", text))
 
 
 def _why_no_id(qid: int | str) -> str:

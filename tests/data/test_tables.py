@@ -9,6 +9,8 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.assemble import pieces_of_files
 from boostrank.files.assemble import read_files as read_libsvm
+from boostrank.files.judgements import values_by_query
 from boostrank.files.source import format_of
 from tests.data.conftest import refused, same_bits
 
@@ -463,6 +466,36 @@ def test_documents_keep_their_names_on_request(
     assert framed.in_input_order(names).tolist() == ["p1", "p,2", "", "p4"]
 
 
+@pytest.mark.parametrize(
+    ("column", "name"),
+    [
+        ([7.0, None, 8.5], "7"),
+        ([Decimal("7.00"), None, Decimal("8.50")], "7"),
+        ([datetime(2024, 1, 1), None, datetime(2024, 1, 2, 10)], "2024-01-01"),
+    ],
+)
+def test_documents_have_the_same_names_in_files_frames_and_judgements(
+    column: list[Any], name: str, tmp_path: Path
+) -> None:
+    table = pa.table(
+        {
+            "label": [0, 1, 2],
+            "qid": [1, 1, 1],
+            "doc_id": column,
+            "a": [1.0, 2.0, 3.0],
+        }
+    )
+    parquet.write_table(table, tmp_path / "t.parquet")
+    read = boostrank.read(tmp_path / "t.parquet", keep_names=True).document_names
+    framed = RankingDataset.from_frame(table, id="doc_id").document_names
+    assert read is not None
+    assert framed is not None
+    assert read.tolist() == framed.tolist()
+    assert framed.tolist()[:2] == [name, ""]
+    judged = values_by_query(table.select(["qid", "doc_id", "label"]).take([0, 2]))
+    assert list(judged["1"]) == [framed[0], framed[2]]
+
+
 def test_a_column_of_document_names_can_be_chosen_dropped_or_a_feature(tmp_path: Path) -> None:
     path = write_tables(
         tmp_path, NAMED | {"product_id": [4711, 4712, 4713, 4714], "sku": [7.0, 8.0, None, 9.0]}
@@ -520,6 +553,19 @@ def test_features_with_the_names_of_labels_and_queries_stay_features(write: Writ
         pieces = pieces_of_files(path, np.copy, like=train.feature_space)
         assert pieces is not None
         assert np.concatenate(list(pieces)).tolist() == [[2.0, 3.0]]
+
+
+@pytest.mark.parametrize(
+    ("column", "hint"), [("id", ""), ("weight", "--weight weight reads query weights, ")]
+)
+def test_query_weights_are_suggested_for_a_column_of_weights_only(
+    column: str, hint: str, write: Write
+) -> None:
+    with pytest.warns(DataWarning) as caught:
+        boostrank.read(write(f"label,qid,{column},a\n1,1,2,3\n"))
+    assert str(caught[0].message).endswith(
+        f"used as features: '{column}'; {hint}--drop {column} leaves them out"
+    )
 
 
 def test_rows_are_handed_on_without_labels(write: Write, tmp_path: Path) -> None:

@@ -107,10 +107,11 @@ def _open_arrow(file: Any) -> tuple[Any, int | None, Batches]:
     file.seek(0)
     open_reader = ipc.open_stream if is_stream else ipc.open_file
     schema = open_reader(file).schema
+    position_of = {name: position for position, name in enumerate(schema.names)}
 
     def batches(names: list[str], _: int) -> Iterator[Any]:
         file.seek(0)
-        positions = list(map(schema.names.index, names))
+        positions = [position_of[name] for name in names]
         reader = open_reader(file, options=ipc.IpcReadOptions(included_fields=positions))
         if is_stream:
             return reader

@@ -179,6 +179,7 @@ class CsvSource(TableSource):
         """Return the readable rows of a chunk, and record why the others are refused."""
         pa, columns = arrow(), file.columns
         numbers, texts = columns.needed()
+        features = set(columns.features)
         # Split each line into cells; a refused line does not stop the others.
         rows: dict[int, dict[str, str]] = {}
         faults, raw_lines = [], text.split()
@@ -194,7 +195,7 @@ class CsvSource(TableSource):
             arrays[name] = pa.array([cells[name] for cells in rows.values()], pa.string())
         # Read the numbers, and mark words that seem to stand for missing values.
         for name in numbers:
-            values, is_feature = [], name in columns.features
+            values, is_feature = [], name in features
             for line, cells in rows.items():
                 word = cells[name].strip()
                 value, reason = self._number(word, name, is_feature)
