@@ -485,11 +485,11 @@ def compare(
         judged = JudgedQueries.split(machine, data)
         of_machine = replace(context, data=judged.machine)
         try:
-            rankers_of_machine = _restrict(rankers, data, judged.chosen)
+            rankers_of_machine = _restrict(rankers, data, judged.positions)
             by_machine = _values(of_machine, everything, rankers_of_machine)
         except DataError as error:
             raise DataError(f"by the machine's grades: {error}") from None
-        rankers = _restrict(rankers, data, judged.chosen[judged.at])
+        rankers = _restrict(rankers, data, judged.positions[judged.people_positions])
         context = replace(context, data=judged.people)
     data, values = context.data, _values(context, everything, rankers)
     # Compare all queries, and the queries of each segment.
@@ -631,7 +631,7 @@ def _by_judges(
         free = min((side.shape[1] - 1 for side in sides if side.shape[1] > 1), default=1)
         changes = np.diff(_means(sides))[:, 0], np.diff(_means(machine[name]))[:, 0]
         luck = float(np.nan_to_num(measured[name].luck)), free
-        rows += by_judges(name, *changes, judged.at, *weights, luck)
+        rows += by_judges(name, *changes, judged.people_positions, *weights, luck)
     return rows
 
 
