@@ -244,7 +244,7 @@ class Comparison(Result):
         return list(dict.fromkeys(map(self._describe_luck, self.metrics)))
 
     def _describe_luck(self, metric: str) -> str:
-        """Describe the luck of training in a metric, if a ranker has several models."""
+        """Say what the interval of a metric is over, and how far the models of a ranker differ."""
         difference = self.metrics[metric]
         ranges = [
             f"{len(values)} {side} models give {interval(min(values), max(values))}"
@@ -633,9 +633,11 @@ def _measure_by_judges(
     weights = judged.people.queries.each_weight, judged.machine.queries.each_weight
     for name, sides in people.items():
         free = min((side.shape[1] - 1 for side in sides if side.shape[1] > 1), default=1)
-        changes = [np.diff(_average_models(values))[:, 0] for values in (sides, machine[name])]
+        by_people, by_machine = [
+            np.diff(_average_models(values))[:, 0] for values in (sides, machine[name])
+        ]
         luck = float(np.nan_to_num(measured[name].luck)), free
-        rows += by_judges(name, *changes, judged.people_positions, *weights, luck)
+        rows += by_judges(name, by_people, by_machine, judged.people_positions, *weights, luck)
     return rows
 
 
