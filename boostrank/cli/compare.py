@@ -106,7 +106,7 @@ def _print(comparison: Comparison, data: str) -> None:
     if comparison.judges:
         echo("\nby people, by the machine, and by both, which conditions read")
         print_table(comparison.table("judges"))
-        print_wrapped([*comparison.judges_words, ""])
+        print_wrapped([*comparison.judges_notes, ""])
     churn = comparison.churn
     if churn.queries:
         echo(
@@ -131,7 +131,7 @@ def _print(comparison: Comparison, data: str) -> None:
         verdict = f"FAILS: {text}" if outcome.holds else f"passes: not ({text})"
         echo(verdict)
     remarks = [*comparison.meanings, comparison.conventions.describe()]
-    print_wrapped([*comparison.luck_words, *remarks])
+    print_wrapped([*comparison.luck_notes, *remarks])
 
 
 def _reason(regression: Regression) -> str:

@@ -223,7 +223,7 @@ class Comparison(Result):
         """The first line of the page: which ranker is better, how sure, and at what cost."""
         difference, judges = self.metrics[self.first], ""
         if self.judges:
-            difference = _by_both(difference, self.judges_of(self.first)[2])
+            difference = _replace_by_both(difference, self.judges_of(self.first)[2])
             judges = "people and the machine"
         return open_report(self.new, self.old, difference, self.trees, judges)
 
@@ -232,18 +232,19 @@ class Comparison(Result):
         return tuple(row for row in self.judges if row.metric == metric)
 
     @property
-    def judges_words(self) -> list[str]:
+    def judges_notes(self) -> list[str]:
         """What the machine's grades are worth, for each metric."""
         return [describe_judges(self.judges_of(name)) for name in self.metrics if self.judges]
 
     @property
-    def luck_words(self) -> list[str]:
+    def luck_notes(self) -> list[str]:
         """What the intervals are over, and how far the models of a ranker differ, for each
         metric.
         """
         return list(dict.fromkeys(map(self._describe_luck, self.metrics)))
 
     def _describe_luck(self, metric: str) -> str:
+        """Say what the interval of a metric is over, and how far the models of a ranker differ."""
         difference = self.metrics[metric]
         ranges = [
             f"{len(values)} {side} models give {interval(min(values), max(values))}"
@@ -353,7 +354,7 @@ class Comparison(Result):
         }
         # Render the blocks of the template.
         charts: list[Any] = []
-        variables = {"comparison": self, "data": data, "drawn": charts, **_variables(self)}
+        variables = {"comparison": self, "data": data, "drawn": charts, **_make_variables(self)}
 
         def render(name: str) -> Markup:
             return block("comparison.html", name, **variables)
@@ -475,38 +476,40 @@ def compare(
     if top < 1:
         raise ParameterError(f"top must be at least 1, but got {top}")
     check_in_step(old=old, new=new)
-    rankers = [_trainings(old, "old", context), _trainings(new, "new", context)]
+    rankers = [_list_trainings(old, "old", context), _list_trainings(new, "new", context)]
     # Measure the requested metrics and those of the conditions by the machine's grades, if there
     # are any, and go on with the queries of people.
-    extra = dict.fromkeys(c.metric for c in conditions if c.metric not in names)
-    everything = [*context.metrics, *map(Metric.parse, extra)]
+    added = dict.fromkeys(c.metric for c in conditions if c.metric not in names)
+    measured_metrics = [*context.metrics, *map(Metric.parse, added)]
     judged, by_machine = None, {}
     if machine is not None:
         judged = JudgedQueries.split(machine, data)
         of_machine = replace(context, data=judged.machine)
         try:
-            rankers_of_machine = _restrict(rankers, data, judged.chosen)
-            by_machine = _values(of_machine, everything, rankers_of_machine)
+            rankers_of_machine = _restrict(rankers, data, judged.positions)
+            by_machine = _measure_values(of_machine, measured_metrics, rankers_of_machine)
         except DataError as error:
             raise DataError(f"by the machine's grades: {error}") from None
-        rankers = _restrict(rankers, data, judged.chosen[judged.at])
+        rankers = _restrict(rankers, data, judged.positions[judged.people_positions])
         context = replace(context, data=judged.people)
-    data, values = context.data, _values(context, everything, rankers)
+    data, values = context.data, _measure_values(context, measured_metrics, rankers)
     # Compare all queries, and the queries of each segment.
-    measured, in_segments = _measure_differences(context, everything, values)
-    judges = [] if judged is None else _by_judges(judged, values, by_machine, measured)
-    by_both = {row.metric: _by_both(measured[row.metric], row) for row in judges[2::3]}
+    measured, in_segments = _measure_differences(context, measured_metrics, values)
+    judges = [] if judged is None else _measure_by_judges(judged, values, by_machine, measured)
+    by_both = {row.metric: _replace_by_both(measured[row.metric], row) for row in judges[2::3]}
     # Find what changed in the lists, by the first model of each ranker.
     first, second = [trainings[0] for trainings in rankers]
     ranks = ranks_of(first, data.queries), ranks_of(second, data.queries)
-    per_query = {name: _means(sides) for name, sides in values.items()}
-    lost = _regressions(context, everything[0], next(iter(per_query.values())), ranks, top, worst)
-    notes = [*_untested(conditions, in_segments), *(judged.notes if judged else ())]
+    per_query = {name: _average_models(sides) for name, sides in values.items()}
+    lost = _find_regressions(
+        context, measured_metrics[0], next(iter(per_query.values())), ranks, top, worst
+    )
+    notes = [*_describe_untested(conditions, in_segments), *(judged.notes if judged else ())]
     if any(len(trainings) > 1 for trainings in rankers):
         notes.insert(0, "changes of ranks are those of the first model of each ranker")
     return Comparison(
-        old=_called(rankers[0]),
-        new=_called(rankers[1]),
+        old=_name_trainings(rankers[0]),
+        new=_name_trainings(rankers[1]),
         metrics=measured,
         segments=tuple(in_segments),
         churn=churn(*ranks, data.queries, top),
@@ -518,10 +521,10 @@ def compare(
         qids=data.queries.qid,
         per_query=per_query,
         of_segment=context.of_segment,
-        models={name: _means_of_models(sides, data) for name, sides in values.items()},
+        models={name: _average_queries(sides, data) for name, sides in values.items()},
         notes=tuple(notes),
         judges=tuple(judges),
-        meanings=tuple({metric.meaning: None for metric in everything if metric.meaning}),
+        meanings=tuple({metric.meaning: None for metric in measured_metrics if metric.meaning}),
         trees=(second.trees, first.trees),
     )
 
@@ -570,6 +573,7 @@ def compare_runs(
 def _restrict(
     rankers: Sequence[Sequence[Ranker]], data: RankingDataset, queries: Int64Array
 ) -> list[list[Ranker]]:
+    """Return the rankers with the scores of some queries only."""
     rows = data.queries.take(queries)[1]
     return [
         [replace(ranker, scores=ranker.scores[rows]) for ranker in trainings]
@@ -577,7 +581,7 @@ def _restrict(
     ]
 
 
-def _values(
+def _measure_values(
     context: Context, metrics: Sequence[Metric], rankers: Sequence[Sequence[Ranker]]
 ) -> dict[str, list[Float64Array]]:
     """Return the values of each query by metric, for the trainings of the old and of the new
@@ -605,12 +609,12 @@ def _values(
     return values
 
 
-def _means(sides: Sequence[Float64Array]) -> Float64Array:
+def _average_models(sides: Sequence[Float64Array]) -> Float64Array:
     """Return the means over the models of each ranker, float64[Q, 2]."""
     return np.column_stack([side.mean(axis=1) for side in sides])
 
 
-def _means_of_models(sides: Sequence[Float64Array], data: RankingDataset) -> dict[str, list[float]]:
+def _average_queries(sides: Sequence[Float64Array], data: RankingDataset) -> dict[str, list[float]]:
     """Return the mean over queries of each model of the old and of the new ranker."""
     is_counted = ~np.isnan(sides[0][:, 0])
     w = data.queries.each_weight[is_counted]
@@ -618,7 +622,7 @@ def _means_of_models(sides: Sequence[Float64Array], data: RankingDataset) -> dic
     return {"old": old, "new": new}
 
 
-def _by_judges(
+def _measure_by_judges(
     judged: JudgedQueries,
     people: Mapping[str, Sequence[Float64Array]],
     machine: Mapping[str, Sequence[Float64Array]],
@@ -629,19 +633,21 @@ def _by_judges(
     weights = judged.people.queries.each_weight, judged.machine.queries.each_weight
     for name, sides in people.items():
         free = min((side.shape[1] - 1 for side in sides if side.shape[1] > 1), default=1)
-        changes = np.diff(_means(sides))[:, 0], np.diff(_means(machine[name]))[:, 0]
+        by_people, by_machine = [
+            np.diff(_average_models(values))[:, 0] for values in (sides, machine[name])
+        ]
         luck = float(np.nan_to_num(measured[name].luck)), free
-        rows += by_judges(name, *changes, judged.at, *weights, luck)
+        rows += by_judges(name, by_people, by_machine, judged.people_positions, *weights, luck)
     return rows
 
 
-def _by_both(difference: Difference, both: JudgedDifference) -> Difference:
+def _replace_by_both(difference: Difference, both: JudgedDifference) -> Difference:
     """Return a difference with the mean, the interval and the p-value of both judges."""
     numbers = {name: getattr(both, name) for name in ("mean", "low", "high", "p")}
     return replace(difference, **numbers, luck=0.0)
 
 
-def _regressions(
+def _find_regressions(
     context: Context,
     metric: Metric,
     values: Float64Array,
@@ -667,7 +673,7 @@ def _regressions(
     return tuple(regressions)
 
 
-def _trainings(ranker: Any, name: str, context: Context) -> list[Ranker]:
+def _list_trainings(ranker: Any, name: str, context: Context) -> list[Ranker]:
     """Return the trainings of a ranker, which are the items of a list unless it has scores."""
     trainings = {name: ranker}
     several = isinstance(ranker, list | tuple) and len(ranker) > 0
@@ -679,7 +685,8 @@ def _trainings(ranker: Any, name: str, context: Context) -> list[Ranker]:
     ]
 
 
-def _called(trainings: Sequence[Ranker]) -> str:
+def _name_trainings(trainings: Sequence[Ranker]) -> str:
+    """Return the name of the first training, and the number of the others."""
     n_others = len(trainings) - 1
     return trainings[0].name + (f" and {count_of(n_others, 'more model')}" if n_others else "")
 
@@ -716,6 +723,11 @@ def _measure_differences(
 def _test_condition(
     condition: Condition, metrics: Mapping[str, Difference], segments: Sequence[Difference]
 ) -> ConditionOutcome:
+    """Return whether a condition holds, and in which segments.
+
+    Raises:
+        DataError: the condition can never hold, or its metric has no interval.
+    """
     overall, name = metrics[condition.metric], condition.end or "mean"
     measured = [overall]
     if condition.anywhere:
@@ -738,31 +750,33 @@ def _test_condition(
     return ConditionOutcome(condition, bool(rows), segment_names)
 
 
-def _untested(conditions: Sequence[Condition], segments: Sequence[Difference]) -> list[str]:
+def _describe_untested(
+    conditions: Sequence[Condition], segments: Sequence[Difference]
+) -> list[str]:
     """Name the segments without an interval, to which conditions on its ends do not apply."""
     tested = {condition.metric for condition in conditions if condition.end and condition.anywhere}
-    small = dict.fromkeys(
+    untested = dict.fromkeys(
         f"{s.kind} {s.segment}" for s in segments if s.metric in tested and math.isnan(s.low)
     )
     reason = f"not tested by an end of the interval, with fewer than {FEWEST_FOR_INTERVAL} queries"
-    return [f"{reason}: {', '.join(small)}"] if small else []
+    return [f"{reason}: {', '.join(untested)}"] if untested else []
 
 
-def _variables(comparison: Comparison) -> dict[str, Any]:
+def _make_variables(comparison: Comparison) -> dict[str, Any]:
     """Return the variables of the template."""
     first = comparison.first
     values = comparison.per_query[first]
-    change = values[:, 1] - values[:, 0]
-    change = change[np.isfinite(change) & (np.abs(change) > TIE)]
-    limit, drawn = float(np.abs(change).max(initial=0.0)), None
-    if change.size:
+    changes = values[:, 1] - values[:, 0]
+    changes = changes[np.isfinite(changes) & (np.abs(changes) > TIE)]
+    limit, chart = float(np.abs(changes).max(initial=0.0)), None
+    if changes.size:
         axis = alt.Axis(format="+.2~f", grid=False)
         ends, title = (-limit, limit), f"difference of {first}"
-        drawn = histogram("differences", change, _BINS, ends, title, "+.3f", axis=axis)
+        chart = histogram("differences", changes, _BINS, ends, title, "+.3f", axis=axis)
     return {
         "d": comparison.metrics[first],
         "fewest": FEWEST_FOR_INTERVAL,
         "resamples": PAIRED_RESAMPLES,
-        "changed": change.size,
-        "histogram": drawn,
+        "changed": changes.size,
+        "histogram": chart,
     }

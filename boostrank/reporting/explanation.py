@@ -251,48 +251,49 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
     """
     start = int(data.queries.ptr[query])
     text = f"@{document}" if isinstance(document, int | np.integer) else str(document).strip()
-    query_words = f"query {data.queries.describe_query(query)}"
-    digits, row, explicit = _RANK.fullmatch(text), _ROW.fullmatch(text), _NAME.fullmatch(text)
-    if row:
-        number = int(row[1])
+    query_title = f"query {data.queries.describe_query(query)}"
+    as_rank, as_row, as_name = _RANK.fullmatch(text), _ROW.fullmatch(text), _NAME.fullmatch(text)
+    if as_row:
+        number = int(as_row[1])
         if not 1 <= number <= data.n_documents:
             raise DataError(f"the data has no row {number}: its rows are 1 to {data.n_documents:,}")
-        position = number - 1
+        row = number - 1
         if data.input_rows is not None:
-            position = int(np.flatnonzero(data.input_rows == position)[0])
-        query_of_row = data.queries.of_row(position)
+            row = int(np.flatnonzero(data.input_rows == row)[0])
+        query_of_row = data.queries.of_row(row)
         if query_of_row != query:
             raise DataError(
                 f"row {number} belongs to query {data.queries.qid[query_of_row]}, not to"
                 f" {data.queries.qid[query]}; choose a row of that query, or a rank from @1 to"
                 f" @{ranks.size}"
             )
-        return position
+        return row
     # Find documents by name and by rank.
-    name, names = explicit[1] if explicit else text, data.document_names
-    query_names = [] if names is None else names[start : start + ranks.size].tolist()
-    by_name, by_rank = [], []
-    if not (digits and digits[1]):
-        by_name = [i for i, candidate in enumerate(query_names) if candidate == name]
-    if digits:  # without a prefix, they may be a name or a rank
-        by_rank = np.flatnonzero(ranks == int(digits[2])).tolist()
-    matches = {*by_name, *by_rank}
-    if len(matches) == 1:
-        return start + int(matches.pop())
-    if len(by_name) > 1:
+    name, names = as_name[1] if as_name else text, []
+    if data.document_names is not None:
+        names = data.document_names[start : start + ranks.size].tolist()
+    of_name, of_rank = [], []
+    if not (as_rank and as_rank[1]):
+        of_name = [i for i, candidate in enumerate(names) if candidate == name]
+    if as_rank:  # without a prefix, the digits may be a name or a rank
+        of_rank = np.flatnonzero(ranks == int(as_rank[2])).tolist()
+    positions = {*of_name, *of_rank}
+    if len(positions) == 1:
+        return start + int(positions.pop())
+    if len(of_name) > 1:
         rows = ", ".join(
-            f"row:{input_row(start + i, data)} (rank {ranks[i]})" for i in by_name[:_LISTED]
+            f"row:{input_row(start + i, data)} (rank {ranks[i]})" for i in of_name[:_LISTED]
         )
         raise DataError(
-            f"{query_words} has {len(by_name)} documents named {name!r}; choose one: {rows}"
+            f"{query_title} has {len(of_name)} documents named {name!r}; choose one: {rows}"
         )
-    if matches:
+    if positions:
         raise DataError(
-            f"{query_words}: {text} is both a rank and the name of the document at rank"
-            f" {ranks[by_name[0]]}: write name:{text} or @{text}"
+            f"{query_title}: {text} is both a rank and the name of the document at rank"
+            f" {ranks[of_name[0]]}: write name:{text} or @{text}"
         )
-    hint = did_you_mean(name, list(filter(None, query_names)), list_all=False)
+    hint = did_you_mean(name, list(filter(None, names)), list_all=False)
     raise DataError(
-        f"{query_words} has no document {name!r}.{hint} Write a name, @1 to @{ranks.size} for a"
+        f"{query_title} has no document {name!r}.{hint} Write a name, @1 to @{ranks.size} for a"
         " rank, or row:N for a row of the data"
     )

@@ -111,13 +111,15 @@ def table_html(table: Table, **options: Any) -> Markup:
             columns.append((end_column, table.cells_of(name)))
         if column.drawn:
             intervals = list(zip(cells, *map(table.cells_of, column.ends), strict=True))
-            numbers = [cell.value for interval in intervals for cell in interval]
-            finite = [0.0, *(number for number in numbers if math.isfinite(number))]
+            numbers = [cell.value for cells in intervals for cell in cells if not cell.missing]
+            finite = [0.0, *filter(math.isfinite, numbers)]
             scale = min(finite), max(finite)  # a common one, which includes 0
-            drawings = [
-                Cell(mean.value, draw(mean.value, low.value, high.value, scale, mean.look))
-                for mean, low, high in intervals
-            ]
+            drawings = []
+            for mean, low, high in intervals:
+                drawing = None
+                if not mean.missing:
+                    drawing = draw(mean.value, low.value, high.value, scale, mean.look)
+                drawings.append(Cell(mean.value, drawing))
             columns.append((Column("", "95% interval", ""), drawings))
     html_columns = [[_html_cell(column, cell) for cell in cells] for column, cells in columns]
     rows, declared = list(zip(*html_columns, strict=True)), [column for column, _ in columns]

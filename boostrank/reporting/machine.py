@@ -40,7 +40,7 @@ from scipy.special import nctdtr, stdtr, stdtrit
 from boostrank.core.errors import DataError
 from boostrank.core.files import path_of
 from boostrank.core.text import count_of
-from boostrank.core.types import Array, Float64Array, Int64Array, as_numbers
+from boostrank.core.types import BoolArray, Float64Array, Int64Array, as_numbers
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.join import CHANCE, MACHINE, grades_by_name
 from boostrank.reporting.table import Column, Table, table_of_rows
@@ -103,15 +103,15 @@ class JudgedQueries(NamedTuple):
     Args:
         machine, people: the queries of each, labelled with its grades. The weights of people's are
             divided by the chances of being chosen.
-        chosen: int64[N], positions of the machine's queries in the data.
-        at: int64[n], positions of people's queries among the machine's.
+        positions: int64[N], positions of the machine's queries in the data.
+        people_positions: int64[n], positions of people's queries among the machine's.
         notes: which queries are left out.
     """
 
     machine: RankingDataset
     people: RankingDataset
-    chosen: Int64Array
-    at: Int64Array
+    positions: Int64Array
+    people_positions: Int64Array
     notes: tuple[str, ...]
 
     @classmethod
@@ -130,23 +130,25 @@ class JudgedQueries(NamedTuple):
         """
         if path_of(grades) is not None:
             grades = {"label": data.in_input_order(data.labels), MACHINE: grades}
-        people, machine = _column(grades, "label", data), _column(grades, MACHINE, data)
-        chance = np.ones(people.size)
+        people, machine = _read_grades(grades, "label", data), _read_grades(grades, MACHINE, data)
+        chances = np.ones(people.size)
         if CHANCE in grades:
-            chance = np.nan_to_num(_column(grades, CHANCE, data), nan=1.0)
-        if not np.all((chance > 0.0) & (chance <= 1.0)):
+            chances = np.nan_to_num(_read_grades(grades, CHANCE, data), nan=1.0)
+        if not np.all((chances > 0.0) & (chances <= 1.0)):
             raise DataError(f"column {CHANCE!r} has numbers outside of (0, 1]; correct them")
         # People judged a query if they graded what the machine graded.
-        owner, count = data.queries.of_rows(), len(data.queries)
+        query_of_row, n_queries = data.queries.of_rows(), len(data.queries)
 
-        def has(rows: Array) -> Array:
-            return np.bincount(owner, rows, count) > 0.0
+        def has_any(is_in_row: BoolArray) -> BoolArray:
+            """Return whether each query has any such row, bool[Q]."""
+            return np.asarray(np.bincount(query_of_row, is_in_row, n_queries) > 0.0)
 
-        by_people, by_machine = has(~np.isnan(people)), has(~np.isnan(machine))
-        is_whole = ~has(np.isnan(people) & ~np.isnan(machine))
+        by_people, by_machine = has_any(~np.isnan(people)), has_any(~np.isnan(machine))
+        is_whole = ~has_any(np.isnan(people) & ~np.isnan(machine))
         is_judged = by_people & by_machine & is_whole
-        ungraded = np.isnan(machine) & by_machine[owner]
-        counts = (
+        ungraded = np.isnan(machine) & by_machine[query_of_row]
+        # Say which documents and queries are left out.
+        left_out = (
             (ungraded, "document", "", "of the machine's queries without its grade, counted as 0"),
             (
                 by_people & ~is_whole,
@@ -157,9 +159,9 @@ class JudgedQueries(NamedTuple):
             (~by_machine, "query", "queries", "without a machine's grade, left out"),
         )
         notes = [
-            f"{count_of(int(rows.sum()), noun, nouns)} {words}"
-            for rows, noun, nouns, words in counts
-            if rows.any()
+            f"{count_of(int(mask.sum()), noun, nouns)} {reason}"
+            for mask, noun, nouns, reason in left_out
+            if mask.any()
         ]
         if not (by_machine & ~by_people).any():
             notes.append(
@@ -174,32 +176,39 @@ class JudgedQueries(NamedTuple):
                 + "".join(f" ({note})" for note in notes)
             )
         # Weigh people's queries by 1 / chance.
-        chosen, whole = np.flatnonzero(by_machine), np.flatnonzero(is_judged)
-        of_people = _labelled(data, whole, people)
-        least = np.ones(count)
-        np.minimum.at(least, owner, chance)
-        weights = of_people.queries.each_weight / least[whole]
+        machine_queries, people_queries = np.flatnonzero(by_machine), np.flatnonzero(is_judged)
+        of_people = _label(data, people_queries, people)
+        chance_of_query = np.ones(n_queries)
+        np.minimum.at(chance_of_query, query_of_row, chances)
+        weights = of_people.queries.each_weight / chance_of_query[people_queries]
         of_people = replace(of_people, queries=replace(of_people.queries, weights=weights))
-        of_machine, at = _labelled(data, chosen, machine), np.searchsorted(chosen, whole)
-        return cls(of_machine, of_people, chosen, at, tuple(notes))
+        return cls(
+            machine=_label(data, machine_queries, machine),
+            people=of_people,
+            positions=machine_queries,
+            people_positions=np.searchsorted(machine_queries, people_queries),
+            notes=tuple(notes),
+        )
 
 
-def _column(grades: Any, name: str, data: RankingDataset) -> Float64Array:
+def _read_grades(grades: Any, name: str, data: RankingDataset) -> Float64Array:
+    """Return a column of grades or chances in row order, float64[N]."""
     if name not in grades:
         raise DataError(f"the grades have no column {name!r}; pass label, {MACHINE} and {CHANCE}")
-    values = grades[name]
-    if path_of(values) is not None or isinstance(values, Mapping):
-        values = grades_by_name(values, data)
-    values = as_numbers(values, f"column {name!r}")
-    if values.shape != (data.n_documents,) or np.isinf(values).any():
+    column = grades[name]
+    if path_of(column) is not None or isinstance(column, Mapping):
+        column = grades_by_name(column, data)
+    numbers = as_numbers(column, f"column {name!r}")
+    if numbers.shape != (data.n_documents,) or np.isinf(numbers).any():
         raise DataError(
-            f"column {name!r} has the shape {values.shape} or infinite numbers, but there are"
+            f"column {name!r} has the shape {numbers.shape} or infinite numbers, but there are"
             f" {data.n_documents:,} documents; pass a number for each, NaN where it is missing"
         )
-    return data.in_row_order(values)
+    return data.in_row_order(numbers)
 
 
-def _labelled(data: RankingDataset, queries: Int64Array, grades: Float64Array) -> RankingDataset:
+def _label(data: RankingDataset, queries: Int64Array, grades: Float64Array) -> RankingDataset:
+    """Return the queries at these positions, labelled with grades, of which NaN counts as 0."""
     labels = np.nan_to_num(grades)[data.queries.take(queries)[1]]
     return replace(data.take(queries), labels=labels)
 
@@ -208,9 +217,9 @@ def by_judges(
     metric: str,
     people: Float64Array,
     machine: Float64Array,
-    at: Int64Array,
-    weights: Float64Array,
-    of_machine: Float64Array,
+    people_positions: Int64Array,
+    people_weights: Float64Array,
+    machine_weights: Float64Array,
     luck: Luck = (0.0, 1.0),
 ) -> list[JudgedDifference]:
     """Return the mean difference by people, by the machine, and by both.
@@ -218,124 +227,145 @@ def by_judges(
     Args:
         people, machine: float64[n] and float64[N], difference of each query, NaN where the metric
             leaves it out.
-        at: int64[n], positions of people's queries among the machine's.
-        weights, of_machine: float64[n] and float64[N], positive weights.
+        people_positions: int64[n], positions of people's queries among the machine's.
+        people_weights, machine_weights: float64[n] and float64[N], positive weights.
         luck: standard error by the luck of training, which is added to each, and its degrees of
             freedom.
 
     Raises:
         DataError: the metric includes fewer than 10 queries by people, or 2 by the machine.
     """
-    n, count = [int(np.count_nonzero(~np.isnan(values))) for values in (people, machine)]
-    if n < FEWEST or count < 2:
+    n, n_by_machine = [int(np.count_nonzero(~np.isnan(values))) for values in (people, machine)]
+    if n < FEWEST or n_by_machine < 2:
         raise DataError(
-            f"{metric} includes {n} queries by people's grades and {count} by the machine's, but"
-            f" {FEWEST} by people's are needed; let people judge more, or leave out --machine"
+            f"{metric} includes {n} queries by people's grades and {n_by_machine} by the machine's,"
+            f" but {FEWEST} by people's are needed; let people judge more, or leave out --machine"
         )
-    share, of_all = weights / weights.sum(), of_machine / of_machine.sum()
-    counted = share[~np.isnan(people)]
-    effective = float(counted.sum() ** 2 / (counted @ counted))  # n, with equal weights
-    y, m = _linearised(people, share), _linearised(machine, of_all)
-    x, mean = m[at], float(of_all @ m)
+    shares = people_weights / people_weights.sum()
+    machine_shares = machine_weights / machine_weights.sum()
+    included_shares = shares[~np.isnan(people)]
+    # The number of queries with equal weights whose mean varies as much: n, with equal weights.
+    effective = float(included_shares.sum() ** 2 / (included_shares @ included_shares))
+    # The differences by people, by the machine, and by the machine in people's queries.
+    d_people, d_machine = _linearise(people, shares), _linearise(machine, machine_shares)
+    d_shared, machine_mean = d_machine[people_positions], float(machine_shares @ d_machine)
     # Where few queries differ, correct their variance by the machine's.
     n_differ, n_differ_by_machine = [
         int((np.abs(np.nan_to_num(values)) > _TIE).sum()) for values in (people, machine)
     ]
-    squares = [share * (v - share @ v) ** 2 for v in (y, x)]
-    spread = variance = float(share @ squares[0])
+    squares = [shares * (values - shares @ values) ** 2 for values in (d_people, d_shared)]
+    spread = variance = float(shares @ squares[0])
     if n_differ < _FEW * n:
-        variance_of_all = float(share @ share * (of_all @ (m - mean) ** 2))
-        variance = corrected_variance(squares[0], squares[1], share, variance_of_all)
+        machine_variance = float(
+            shares @ shares * (machine_shares @ (d_machine - machine_mean) ** 2)
+        )
+        variance = correct_variance(squares[0], squares[1], shares, machine_variance)
     rows = []
-    for judges, w in (("people", np.zeros(y.size)), ("both", tuned_weights(y, x, share))):
-        corrected, weight = y - w * (x - mean), float(share @ w)
-        estimate = float(share @ corrected)
+    no_weights, tuned = np.zeros(d_people.size), tune_weights(d_people, d_shared, shares)
+    for judges, weights in (("people", no_weights), ("both", tuned)):
+        corrected, weight = d_people - weights * (d_shared - machine_mean), float(shares @ weights)
+        estimate = float(shares @ corrected)
         # Sum the squares of what each query adds to the estimate.
-        residuals = share * (corrected - estimate)
-        parts = weight * of_all * (m - mean)
+        residuals = shares * (corrected - estimate)
+        terms = weight * machine_shares * (d_machine - machine_mean)
         if spread:
-            parts[at] += residuals * math.sqrt(variance / spread)
+            terms[people_positions] += residuals * math.sqrt(variance / spread)
         else:
-            parts = np.append(parts, math.sqrt(variance))
-        values = _student(estimate, parts, effective, luck, weight)
-        rows.append(JudgedDifference(judges, metric, n, **values, weight=weight, differ=n_differ))
+            terms = np.append(terms, math.sqrt(variance))
+        student = _infer_mean(estimate, terms, effective, luck, weight)
+        rows.append(JudgedDifference(judges, metric, n, **student, weight=weight, differ=n_differ))
     # The machine alone is biased by what it adds on queries of people.
-    parts = share * (x - y - share @ (x - y))
-    bias = _student(float(share @ (x - y)), parts, effective, (0.0, 1.0))
+    excess = d_shared - d_people
+    terms = shares * (excess - shares @ excess)
+    bias = _infer_mean(float(shares @ excess), terms, effective, (0.0, 1.0))
     machine_fields = {"bias": bias["mean"], "bias_low": bias["low"], "bias_high": bias["high"]}
     # Compare how much rankers disagree in people's queries and in all.
-    sizes = np.abs(m) - of_all @ np.abs(m)
-    error = math.sqrt(share @ share * (of_all @ sizes**2))
-    machine_fields["excess"] = float(share @ sizes[at]) / error if error else 0.0
-    student = _student(mean, of_all * (m - mean), count, luck) | machine_fields
+    sizes = np.abs(d_machine) - machine_shares @ np.abs(d_machine)
+    error = math.sqrt(shares @ shares * (machine_shares @ sizes**2))
+    machine_fields["excess"] = float(shares @ sizes[people_positions]) / error if error else 0.0
+    terms = machine_shares * (d_machine - machine_mean)
+    student = _infer_mean(machine_mean, terms, n_by_machine, luck) | machine_fields
     alone = JudgedDifference(
-        "machine", metric, count, **student, weight=1.0, differ=n_differ_by_machine
+        "machine", metric, n_by_machine, **student, weight=1.0, differ=n_differ_by_machine
     )
     errors = [row.error for row in rows]
     worth = n * (errors[0] / errors[1]) ** 2 if errors[1] else math.nan
     return [rows[0], alone, replace(rows[1], worth=worth)]
 
 
-def corrected_variance(
-    people: Float64Array, machine: Float64Array, share: Float64Array, of_all: float
+def correct_variance(
+    people: Float64Array, machine: Float64Array, shares: Float64Array, machine_variance: float
 ) -> float:
     """Return the variance of people's mean, corrected by the machine's over all queries.
 
     Args:
         people, machine: float64[n], squared deviations times the share, whose means are the
             variances of the means over the queries of people.
-        share: float64[n], weights that sum to 1.
-        of_all: variance of a mean over n queries by the machine, from all queries.
+        shares: float64[n], weights that sum to 1.
+        machine_variance: variance of a mean over n queries by the machine, from all queries.
     """
-    by_people, by_machine = float(share @ people), float(share @ machine)
-    if of_all > by_machine:
-        prior = _PRIOR * of_all / share.size
-        ratio = min((by_people + prior) / (by_machine + prior), _MOST_RATIO)
-        return by_people + ratio * (of_all - by_machine)
-    if not by_machine:
-        return by_people
-    weight = float(share @ tuned_weights(people, machine, share))
-    return by_people - min(weight, by_people / by_machine) * (by_machine - of_all)
+    of_people, of_machine = float(shares @ people), float(shares @ machine)
+    if machine_variance > of_machine:
+        prior = _PRIOR * machine_variance / shares.size
+        ratio = min((of_people + prior) / (of_machine + prior), _MOST_RATIO)
+        return of_people + ratio * (machine_variance - of_machine)
+    if not of_machine:
+        return of_people
+    weight = float(shares @ tune_weights(people, machine, shares))
+    return of_people - min(weight, of_people / of_machine) * (of_machine - machine_variance)
 
 
-def tuned_weights(people: Float64Array, machine: Float64Array, share: Float64Array) -> Float64Array:
+def tune_weights(people: Float64Array, machine: Float64Array, shares: Float64Array) -> Float64Array:
     """Return the weight of the machine's difference for each query, float64[n], from the others.
 
     Args:
-        people, machine, share: float64[n], differences, and weights that sum to 1.
+        people, machine, shares: float64[n], differences, and weights that sum to 1.
     """
-    a, b = share * (people - share @ people), share * (machine - share @ machine)
+    people_terms = shares * (people - shares @ people)
+    machine_terms = shares * (machine - shares @ machine)
 
-    def of_others(products: Float64Array) -> Float64Array:
-        return np.asarray(products.sum() - products / (1.0 - share))
+    def sum_others(products: Float64Array) -> Float64Array:
+        return np.asarray(products.sum() - products / (1.0 - shares))
 
-    aa, ab, bb = of_others(a * a), of_others(a * b), of_others(b * b)
+    people_square = sum_others(people_terms * people_terms)
+    product = sum_others(people_terms * machine_terms)
+    machine_square = sum_others(machine_terms * machine_terms)
     with np.errstate(all="ignore"):
         # The squared standard error of the weight, divided by the squared weight.
-        noise = (aa * bb / ab**2 - 1.0) * (share @ share)
-        weights = ab / bb * np.maximum(1.0 - _DOUBT * noise, 0.0)
-    is_usable = (bb > 1e-12 * (b @ b)) & np.isfinite(weights)
+        noise = (people_square * machine_square / product**2 - 1.0) * (shares @ shares)
+        weights = product / machine_square * np.maximum(1.0 - _DOUBT * noise, 0.0)
+    is_known = machine_square > 1e-12 * (machine_terms @ machine_terms)
+    is_usable = is_known & np.isfinite(weights)
     return np.clip(np.where(is_usable, weights, 0.0), 0.0, 1.0)
 
 
-def _linearised(values: Float64Array, share: Float64Array) -> Float64Array:
+def _linearise(values: Float64Array, shares: Float64Array) -> Float64Array:
     """Return values whose mean over all queries is that over those which are not NaN."""
-    counted = ~np.isnan(values)
-    total = share[counted].sum()
-    mean = share[counted] @ values[counted] / total
-    return np.asarray(np.where(counted, mean + (values - mean) / total, mean))
+    is_included = ~np.isnan(values)
+    total = shares[is_included].sum()
+    mean = shares[is_included] @ values[is_included] / total
+    return np.asarray(np.where(is_included, mean + (values - mean) / total, mean))
 
 
-def _student(
-    mean: float, parts: Float64Array, n: float, luck: Luck, weight: float = 0.0
+def _infer_mean(
+    mean: float, terms: Float64Array, n: float, luck: Luck, weight: float = 0.0
 ) -> dict[str, float]:
-    free = max(n - 1.0 - weight, 1.0)
-    by_queries, by_luck = n / free * float(parts @ parts), luck[0] ** 2
+    """Return the fields of a mean: its standard error, Student's 95% interval and p-value.
+
+    Args:
+        terms: what each query adds to the mean, less its expectation.
+        n: number of queries.
+        luck: as for `by_judges`.
+        weight: mean weight of the machine's differences, which is subtracted from the degrees of
+            freedom.
+    """
+    freedom = max(n - 1.0 - weight, 1.0)
+    by_queries, by_luck = n / freedom * float(terms @ terms), luck[0] ** 2
     error = math.sqrt(by_queries + by_luck)
     if by_luck:  # Satterthwaite's, as in `core.resampling.crossed_difference`
-        free = error**4 / (by_queries**2 / free + by_luck**2 / luck[1])
-    width = float(stdtrit(free, 1.0 - _TAIL)) * error
-    p = 2.0 * float(stdtr(free, -abs(mean) / error)) if error else float(mean == 0.0)
+        freedom = error**4 / (by_queries**2 / freedom + by_luck**2 / luck[1])
+    width = float(stdtrit(freedom, 1.0 - _TAIL)) * error
+    p = 2.0 * float(stdtr(freedom, -abs(mean) / error)) if error else float(mean == 0.0)
     return {"mean": mean, "error": error, "low": mean - width, "high": mean + width, "p": p}
 
 
@@ -405,9 +435,9 @@ def plan_of(comparison: Any, detect: float) -> Plan:
     rows = comparison.judges_of(comparison.first)
     if not rows:
         values = comparison.per_query[comparison.first]
-        change, ones = values[:, 1] - values[:, 0], np.ones(len(values))
-        every = np.arange(ones.size)
-        rows = by_judges(comparison.first, change, change, every, ones, ones)
+        differences, weights = values[:, 1] - values[:, 0], np.ones(len(values))
+        positions = np.arange(weights.size)
+        rows = by_judges(comparison.first, differences, differences, positions, weights, weights)
     return plan_queries(rows, detect)
 
 
@@ -417,40 +447,42 @@ def plan_queries(rows: Sequence[JudgedDifference], detect: float) -> Plan:
     Args:
         rows: rows of `by_judges`. Without a machine, those of people stand in its place.
     """
-    people, machine, with_machine = rows
-    n, total = people.queries, machine.queries
+    people, machine, both = rows
+    n, n_by_machine = people.queries, machine.queries
     if not people.error:
         raise DataError(
             f"{people.metric}: no query differs between the rankers, so its spread is unknown"
         )
 
     def count_queries(saved: float) -> int:
-        def power(size: int) -> float:
-            explained = saved * max(0.0, 1.0 - size / total)
+        def compute_power(size: int) -> float:
+            explained = saved * max(0.0, 1.0 - size / n_by_machine)
             error = people.error * math.sqrt(n / size * (1.0 - explained))
             return power_of(detect, error, size)
 
         sizes = range(2, _MOST_QUERIES)
-        at = bisect_left(sizes, POWER, key=power)
-        if at == len(sizes):
+        position = bisect_left(sizes, POWER, key=compute_power)
+        if position == len(sizes):
             raise DataError(
                 f"more than {_MOST_QUERIES:,} queries are needed to detect {detect:g}; pass a"
                 " larger --detect"
             )
-        return sizes[at]
+        return sizes[position]
 
     # The machine saves a share of the variance, unless people judge all queries.
-    both = None
-    if n < total:
-        ratio = (with_machine.error / people.error) ** 2
-        both = count_queries(min(max((1.0 - ratio) / (1.0 - n / total), 0.0), 0.999))
-    return Plan(people.metric, detect, total, count_queries(0.0), both)
+    n_with_machine = None
+    if n < n_by_machine:
+        ratio = (both.error / people.error) ** 2
+        n_with_machine = count_queries(
+            min(max((1.0 - ratio) / (1.0 - n / n_by_machine), 0.0), 0.999)
+        )
+    return Plan(people.metric, detect, n_by_machine, count_queries(0.0), n_with_machine)
 
 
 def power_of(difference: float, error: float, queries: int) -> float:
     """Return the power of the two-sided t-test of a difference at the level .05."""
-    free, shift = queries - 1.0, difference / error
-    limit = float(stdtrit(free, 1.0 - _TAIL))
+    freedom, shift = queries - 1.0, difference / error
+    limit = float(stdtrit(freedom, 1.0 - _TAIL))
     if shift > limit + _CERTAIN:
         return 1.0
-    return float(1.0 - nctdtr(free, shift, limit) + nctdtr(free, shift, -limit))
+    return float(1.0 - nctdtr(freedom, shift, limit) + nctdtr(freedom, shift, -limit))

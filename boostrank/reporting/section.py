@@ -181,7 +181,9 @@ class Context:
         rows = self.rows_of(self.data)
         walker = Walker(some_trees(trees.forest, 0, 0, trees.forest.start), trees.used)
         return np.concatenate(
-            self.over_blocks(lambda _, documents: walker.scores(rows[documents]), rows, "start")
+            self.over_blocks(
+                lambda _, documents: walker.scores(rows[documents]), rows, "linear start"
+            )
         )
 
     def over_blocks(

@@ -49,6 +49,10 @@ FEWEST_RUNS = 3
 _ALIKE = 3
 _CONFIDENCE = 0.95
 
+# The learning rates, the number of rounds and the patience of a comparison of objectives.
+_RATES = (0.02, 0.05, 0.1, 0.2, 0.5)
+_ROUNDS, _PATIENCE = 500, 50
+
 Progress = Callable[[int, int, str, "dict[str, float]"], None]
 
 
@@ -203,10 +207,6 @@ def measure_noise(
         first=first_results,
         seconds=time.perf_counter() - started,
     )
-
-
-_RATES = (0.02, 0.05, 0.1, 0.2, 0.5)
-_ROUNDS, _PATIENCE = 500, 50
 
 
 @dataclass(frozen=True)

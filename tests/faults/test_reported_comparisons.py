@@ -260,7 +260,7 @@ def test_first_use_python_06_what_was_not_measured_is_not_zero(data: RankingData
     assert math.isnan(d.luck)
     assert comparison.to_dict()["metrics"]["ndcg@10"]["matters"] is None
     assert not d.by_luck
-    assert "over queries only" in comparison.luck_words[0]
+    assert "over queries only" in comparison.luck_notes[0]
     assert "nan" not in repr(comparison)
 
 
@@ -276,10 +276,10 @@ def test_first_use_python_06_several_trainings_add_their_luck(
     assert d.new == pytest.approx(np.mean(means))
     assert d.luck > 0
     assert math.isnan(single.luck)
-    assert f"{min(means):.4f} to {max(means):.4f}" in several.luck_words[0]
+    assert f"{min(means):.4f} to {max(means):.4f}" in several.luck_notes[0]
     query = data.take([0])
     alone = boostrank.compare([query.labels, -query.labels], query.labels, query, "ndcg@10")
-    words = alone.luck_words[0]
+    words = alone.luck_notes[0]
     assert "2 old models" in words
     assert "nan" not in words
 

@@ -145,6 +145,15 @@ def test_a_whisker_stays_on_its_scale_and_leaves_out_what_is_not_a_number() -> N
     assert 'cx="120.0"' in whisker(1.0, 0.0, 1.0, (-0.5, 1.0))
 
 
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_row_without_a_mean_has_no_whisker(missing: float | None) -> None:
+    data = {"mean": [0.5, missing], "low": [0.0, missing], "high": [1.0, missing]}
+    column = Column("mean", format="+.2f", ends=("low", "high"), drawn=True)
+    html = table_html(Table("t", {"name": ["a", "b"], **data}, ["name", column]))
+    assert html.count("<svg") == 1
+    assert html.count("–") == 4  # noqa: RUF001
+
+
 def contrast(foreground: str, background: str) -> float:
     """WCAG 2.2's ratio of two colours written as #rrggbb."""
 

@@ -173,9 +173,9 @@ def test_a_single_feature_is_chosen_by_the_other_half(data: RankingDataset, is_n
         )
     (first, side), (second, other_side) = directions
     assert (directions[0] != directions[1]) == is_noise
-    expected = f"{first}, {side} is better"
+    expected = f"{first} ({side} is better)"
     if is_noise:
-        expected += f" or {second}, {other_side} is better"
+        expected += f" or {second} ({other_side} is better)"
     assert chosen.about == expected
 
 
@@ -207,7 +207,7 @@ def test_a_feature_that_says_it_all_is_found_whatever_its_direction() -> None:
     turned = RankingDataset(-data.features, data.labels, data.queries, ("a", "b", "c", "d", "e"))
     chosen = single_feature(study(turned, "ndcg@5"))
     assert chosen is not None
-    assert chosen.about == "a, lower is better"
+    assert chosen.about == "a (lower is better)"
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -218,7 +218,7 @@ def test_what_is_missing_comes_last_and_infinity_first_in_either_direction(sign:
     X[1::7] = sign * np.inf
     chosen = single_feature(study(RankingDataset(X, data.labels, data.queries), "ndcg@5"))
     assert chosen is not None
-    assert chosen.about.endswith(", higher is better" if sign > 0.0 else ", lower is better")
+    assert chosen.about.endswith("(higher is better)" if sign > 0.0 else "(lower is better)")
     assert np.isfinite(chosen.scores).all()
     assert chosen.scores[::7].max() < chosen.scores[2::7].min()
     assert chosen.scores[1::7].min() > chosen.scores[2::7].max()

@@ -288,7 +288,7 @@ def single_feature(context: Context) -> SingleFeature | None:
         is_ranked = np.isin(query_of_row, other_half)
         scores[is_ranked] = _as_scores(values[is_ranked], sign)
         side = {1.0: "higher", -1.0: "lower"}[sign]
-        directions.append(f"{data.feature_names[column]}, {side} is better")
+        directions.append(f"{data.feature_names[column]} ({side} is better)")
     return SingleFeature(" or ".join(dict.fromkeys(directions)), scores)
 
 
