@@ -80,8 +80,8 @@ class Observer:
     """An object that follows `train_files`. By default, `say` prints and other methods do nothing.
 
     Attributes:
-        request: set its attribute `made` to stop the training after the current round. At the end,
-            its attribute `stopped` says whether the training ended early because of it.
+        request: set its attribute `pending` to stop the training after the current round. At the
+            end, its attribute `stopped` says whether the training ended early because of it.
         callbacks: called each round, as in `boostrank.train`.
         binning: function that is called with the rows binned so far and their number, or None.
     """

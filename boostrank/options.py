@@ -111,13 +111,17 @@ class Option:
         if self.kind not in ("int", "float"):
             return
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-        is_finite = is_number and -math.inf < value < math.inf
-        if not is_number or (self.kind == "int" and is_finite and value % 1):
+        try:
+            number = float(value) if is_number else math.nan
+        except OverflowError:  # an integer beyond float64
+            number = math.inf
+        is_finite = math.isfinite(number)
+        if not is_number or (self.kind == "int" and is_finite and number % 1):
             noun = "a whole number" if self.kind == "int" else "a number"
             raise ParameterError(f"{self.name}={value!r} is not {noun}; allowed: {self.range}")
-        is_low = self.ge is not None and value < self.ge
-        is_low = is_low or (self.gt is not None and value <= self.gt)
-        if not is_finite or is_low or (self.le is not None and value > self.le):
+        is_low = self.ge is not None and number < self.ge
+        is_low = is_low or (self.gt is not None and number <= self.gt)
+        if not is_finite or is_low or (self.le is not None and number > self.le):
             raise ParameterError(f"{self.name}={value!r} is out of range; allowed: {self.range}")
 
 
@@ -838,6 +842,41 @@ class StudyOptions(MeasureOptions):
         file="read",
     )
     seed: int = option("Random seed of shuffles and samples.", 0, ge=0)
+
+
+class TwoRankersOptions(MeasureOptions):
+    """The options for commands that compare two rankers."""
+
+    old: str = argument("OLD", file="rankers")
+    new: str = argument("NEW", file="rankers")
+    data: tuple[str, ...] = argument("DATA...", file="data")
+    metrics: tuple[str, ...] = option(
+        "Metric, such as ndcg@10, map, or a function in a file, my.py:name. The first one"
+        " determines regressions.",
+        shown="ndcg@10; dcg@10 for clicks",
+    )
+    machine: str | None = option(
+        "A machine's grades: a column of DATA, or a file of judgements. The label is missing where"
+        " people did not judge. Compare by people, by the machine and by both.",
+        metavar="COLUMN|FILE",
+        file="either",
+        conflicts="clicks",
+    )
+
+
+class CompareOptions(PropensityOptions, StudyOptions, TwoRankersOptions, group="Measures"):
+    """The options for `compare`."""
+
+    top: int = option(
+        "Number of top ranks in which changes are counted and shown.", 10, metavar="K", ge=1
+    )
+    conditions: tuple[str, ...] = option(
+        "Exit with status 1 if this condition holds: 'ndcg@10 < -0.002 at p<0.05'.",
+        flag="--fail-if",
+        metavar="CONDITION",
+        group="Results",
+    )
+    output: str | None = option("HTML page to write.", file="output", group="Results")
 
 
 class ModelOptions(Options):

@@ -47,6 +47,7 @@ def test_words_that_other_modules_define_agree() -> None:
         ({"max_trees": 2.5}, ["max_trees=2.5", "whole"]),
         ({"quality": "best"}, ["quality='best'", "good, plain, quick"]),
         ({"rounds": True}, ["rounds=True"]),
+        ({"num_leaves": 10**400}, ["num_leaves=1000", "out of range", "at least 2"]),
         ({"of": "f1"}, ["of", "within_query"]),
         ({"init_model": "m.txt", "folds": 3}, ["init_model", "folds"]),
     ],

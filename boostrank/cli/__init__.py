@@ -6,6 +6,7 @@ immediately.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import re
@@ -20,7 +21,7 @@ from boostrank.cli.errors import Running, run_reporting_errors
 from boostrank.cli.signals import exit_at_interrupted_imports, exit_at_second_press
 from boostrank.cli.streams import prepare_streams
 from boostrank.core import machine
-from boostrank.core.errors import InputError, did_you_mean
+from boostrank.core.errors import InputError
 from boostrank.core.machine import openmp_environment
 
 _COMMANDS = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
@@ -58,9 +59,13 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:  # suggest commands of groups too
-            names = [f"{group} {word}" for group, words in _GROUPS.items() for word in words]
-            hint = did_you_mean(args[0], [*self._summaries, *names], list_all=False)
-            ctx.fail(error.message + hint)
+            names = {word: f"{group} {word}" for group, words in _GROUPS.items() for word in words}
+            names |= {name: name for name in self._summaries}
+            hints = [
+                f" Did you mean {names[word]!r}?"
+                for word in difflib.get_close_matches(args[0], names, 1)
+            ]
+            ctx.fail(error.message + "".join(hints))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, commands in self._headings.items():

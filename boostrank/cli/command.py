@@ -286,9 +286,10 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
     text = read_text(path)
     try:
         content = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also for a number with thousands of digits
-        reason = str(error).partition(";")[0]
-        raise FileFormatError(f"not TOML, or nested too deeply: {reason}", file=path) from None
+    except ValueError as error:  # also raised for a number with thousands of digits
+        raise FileFormatError(f"not TOML: {str(error).partition(';')[0]}", file=path) from None
+    except RecursionError:
+        raise FileFormatError("its lists or tables are nested too deeply", file=path) from None
     params = {_key(p): p for p in context.command.params if p is not parameter}
     defaults: dict[str, Any] = {}
     keys: dict[str | None, str] = {}
@@ -330,8 +331,8 @@ def _check_values(key: str, value: Any) -> None:
         is_large = isinstance(value, int) and value.bit_length() > 64
         if not isinstance(value, str | int | float) or is_large or "\0" in str(value):
             raise ValueError(
-                f"{key}: no option takes this value; write text, true, false or a number of at most"
-                " 64 bits"
+                f"{key}: no option takes a date, a time, the character NUL or an integer of more"
+                " than 64 bits"
             )
 
 

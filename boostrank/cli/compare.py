@@ -10,57 +10,15 @@ from boostrank.cli.command import Command
 from boostrank.cli.errors import GATE_SHUT, Running, say
 from boostrank.cli.reading import name_of
 from boostrank.cli.show import check_page, print_json, print_table, print_wrapped, write_page
-from boostrank.options import (
-    FileOptions,
-    MeasureOptions,
-    PropensityOptions,
-    StudyOptions,
-    argument,
-    option,
-)
+from boostrank.options import CompareOptions, FileOptions
 from boostrank.reporting.table import printable
 
 if TYPE_CHECKING:
     from boostrank.reporting.comparison import Comparison, Regression
 
 
-class TwoRankers(MeasureOptions):
-    """Arguments and options of commands that compare two rankers."""
-
-    old: str = argument("OLD", file="rankers")
-    new: str = argument("NEW", file="rankers")
-    data: tuple[str, ...] = argument("DATA...", file="data")
-    metrics: tuple[str, ...] = option(
-        "Metric, such as ndcg@10, map, or a function in a file, my.py:name. The first one"
-        " determines regressions.",
-        shown="ndcg@10; dcg@10 for clicks",
-    )
-    machine: str | None = option(
-        "A machine's grades: a column of DATA, or a file of judgements. The label is missing where"
-        " people did not judge. Compare by people, by the machine and by both.",
-        metavar="COLUMN|FILE",
-        file="either",
-        conflicts="clicks",
-    )
-
-
-class Compare(PropensityOptions, StudyOptions, TwoRankers, group="Measures"):
-    """Arguments and options of `boostrank compare`."""
-
-    top: int = option(
-        "Number of top ranks in which changes are counted and shown.", 10, metavar="K", ge=1
-    )
-    conditions: tuple[str, ...] = option(
-        "Exit with status 1 if this condition holds: 'ndcg@10 < -0.002 at p<0.05'.",
-        flag="--fail-if",
-        metavar="CONDITION",
-        group="Results",
-    )
-    output: str | None = option("HTML page to write.", file="output", group="Results")
-
-
 @Command
-def compare(options: Compare, reading: FileOptions) -> None:
+def compare(options: CompareOptions, reading: FileOptions) -> None:
     """Compare NEW with OLD query by query, to stop a release that ranks worse.
 
     OLD and NEW are models of boostrank, LightGBM, XGBoost or a search engine, or files with one

@@ -23,7 +23,7 @@ from boostrank.files.tables import header_of, is_table, numbers_of
 from boostrank.metrics import Metric
 from boostrank.model.ranking_model import RankingModel
 from boostrank.model.scores import columns_of, load_ranker, scores_of
-from boostrank.options import FileOptions
+from boostrank.options import CompareOptions, FileOptions, StudyOptions
 from boostrank.reporting.comparison import Comparison, Condition, compare, compare_runs
 from boostrank.reporting.rank_changes import Ranker, count_trees
 from boostrank.reporting.section import read_matters
@@ -32,10 +32,8 @@ from boostrank.reporting.segments import read_segments
 _METRIC = "ndcg@10"
 
 
-def compare_files(options: Any, reading: FileOptions) -> tuple[Comparison, str]:
-    """Compare two rankers on files by the options of `boostrank compare`, and describe the clicks
-    they are judged by, if any.
-    """
+def compare_files(options: CompareOptions, reading: FileOptions) -> tuple[Comparison, str]:
+    """Compare two rankers on files, and describe the clicks they are judged by, if any."""
     old_files, new_files = _files(options.old), _files(options.new)
     for path in sorted({*old_files} & {*new_files}):
         raise InputError(f"{path} is given twice, as OLD and as NEW")
@@ -57,7 +55,7 @@ def compare_files(options: Any, reading: FileOptions) -> tuple[Comparison, str]:
     return comparison, judged.clicks.words(data, new[0].scores, options.top)
 
 
-def _are_runs(options: Any, reading: FileOptions, old: str) -> bool:
+def _are_runs(options: CompareOptions, reading: FileOptions, old: str) -> bool:
     """Return whether the ranker `old` is a run, or DATA has nothing but judgements."""
     if is_list(old, "score") or is_list(options.data[0], "grade"):
         return True
@@ -69,7 +67,7 @@ def _are_runs(options: Any, reading: FileOptions, old: str) -> bool:
 
 
 def _compare_runs(
-    options: Any, reading: FileOptions, old_files: list[str], new_files: list[str]
+    options: CompareOptions, reading: FileOptions, old_files: list[str], new_files: list[str]
 ) -> Comparison:
     """Compare two rankers by their runs and by judgements."""
     # Refuse what runs do not have.
@@ -106,7 +104,7 @@ def _roles_of(reading: FileOptions) -> dict[str, Any]:
     return {role: name for role, name in reading.changed.items() if role in roles}
 
 
-def _arguments_of(options: Any, usual: str | None = None) -> dict[str, Any]:
+def _arguments_of(options: StudyOptions, usual: str | None = None) -> dict[str, Any]:
     """Return the arguments of the analysis.
 
     Args:

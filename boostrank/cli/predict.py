@@ -142,7 +142,7 @@ class Refit(ModelOptions, ThreadOptions, group="Data and output"):
     keep: float = option("Share of its old value that each leaf keeps.", 0.0, ge=0, le=1)
 
 
-@Command
+@partial(Command, replaceable=("model",))
 def refit(options: Refit, reading: FileOptions) -> None:
     """Compute the leaves of MODEL again from DATA, while trees keep their splits.
 

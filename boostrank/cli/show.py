@@ -67,16 +67,16 @@ def time_left() -> Callable[[int, int], str]:
     """
     started = time.monotonic()
 
-    def left(done: int, total: int) -> str:
+    def describe(done: int, total: int) -> str:
         if not 0 < done < total:
             return ""
         return f"  {duration((time.monotonic() - started) / done * (total - done))} left"
 
-    return left
+    return describe
 
 
 _PATIENCE = 0.5
-EVERY = 10.0
+LINE_INTERVAL = 10.0
 """Seconds between two lines without a terminal."""
 
 
@@ -87,8 +87,8 @@ class Progress:
     """
 
     def __init__(self, step: str = "") -> None:
-        self._step, self._first, self._last = step, 0, 0
-        self._started = self._begun = self._told = time.monotonic()
+        self._step, self._done_before, self._done = step, 0, 0
+        self._started = self._step_started = self._printed = time.monotonic()
 
     @property
     def seconds(self) -> float:
@@ -102,13 +102,13 @@ class Progress:
         erase_line()
 
     def show(self, text: str, every: float) -> bool:
-        """Show a text on a terminal, or print it elsewhere. Return whether it is due, which is
-        `every` so many seconds.
+        """Show a text on a terminal, or print it elsewhere if the last line is `every` seconds old.
+        Return whether it is.
         """
         now = time.monotonic()
-        due = now - self._told >= every
+        due = now - self._printed >= every
         if due:
-            self._told = now
+            self._printed = now
         if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             show_line(text[: shutil.get_terminal_size().columns - 1])
         elif due:
@@ -118,20 +118,19 @@ class Progress:
     def advance(self, step: str, done: int, total: int | None, unit: str) -> None:
         """Show how much of a step is done, once it takes a while."""
         now = time.monotonic()
-        if (
-            step != self._step or done < self._last
-        ):  # a step begins, or another pass over the same rows
-            self._step, self._first, self._begun = step, done, now
-        self._last = done
-        if now - self._begun < _PATIENCE:
+        # A step begins, or another pass over the same rows.
+        if step != self._step or done < self._done:
+            self._step, self._done_before, self._step_started = step, done, now
+        self._done = done
+        if now - self._step_started < _PATIENCE:
             return
-        speed = (done - self._first) / (now - self._begun)
+        speed = (done - self._done_before) / (now - self._step_started)
         scale, digits = (1e6, 1) if unit == "MB" else (1, 0)
         counts = [f"{count / scale:,.{digits}f}" for count in (done, total) if count is not None]
         text = f"{step}: {' of '.join(counts)} {unit}, {speed / scale:,.0f} {unit}/s"
         if total and speed:
             text += f", {duration((total - done) / speed)} left"
-        self.show(text, EVERY)
+        self.show(text, LINE_INTERVAL)
 
 
 class ReadProgress(Progress):

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 from click import echo
 
 from boostrank.cli.command import Command
-from boostrank.cli.compare import Compare, TwoRankers
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, print_table, print_wrapped, time_left
 from boostrank.core.errors import InputError
 from boostrank.options import (
     DEFAULT_ROUNDS,
+    CompareOptions,
     FileOptions,
     FitOptions,
     Options,
     TrainingsOptions,
+    TwoRankersOptions,
     argument,
     option,
 )
@@ -245,7 +246,7 @@ def _print_noise(metrics: dict[str, Any]) -> None:
     print_wrapped([*texts, *(f"{source}: {never}" for source in idle)], "  ")
 
 
-class QueryCount(TwoRankers):
+class QueryCount(TwoRankersOptions):
     """Arguments and options of `boostrank study queries`."""
 
     detect: float = option("Difference to detect, in the first metric.", metavar="X", gt=0)
@@ -263,7 +264,7 @@ def queries(options: QueryCount, reading: FileOptions) -> None:
     from boostrank.reporting.machine import plan_of
 
     settings = {name: value for name, value in vars(options).items() if name != "detect"}
-    plan = plan_of(compare_files(Compare(**settings), reading)[0], options.detect)
+    plan = plan_of(compare_files(CompareOptions(**settings), reading)[0], options.detect)
     if options.as_json:
         print_json(asdict(plan))
         return

@@ -15,7 +15,14 @@ from click import echo
 from boostrank.cli.command import Command
 from boostrank.cli.errors import Running, erase_line, say
 from boostrank.cli.reading import name_of, say_read
-from boostrank.cli.show import EVERY, Progress, ReadProgress, duration, print_json, time_left
+from boostrank.cli.show import (
+    LINE_INTERVAL,
+    Progress,
+    ReadProgress,
+    duration,
+    print_json,
+    time_left,
+)
 from boostrank.cli.signals import StopRequest, graceful_stop
 from boostrank.core.text import aligned
 from boostrank.options import FileOptions, OutputOptions, TrainFilesOptions, TrainOptions
@@ -68,7 +75,7 @@ class _Screen(Progress):
         self.request, self.callbacks = StopRequest(), [self]
         self._quality, self._fold = "", 1
         self._left: Callable[[int, int], str] | None = None
-        self._first = self._shown_round = self.rounds = self.total = 0
+        self._first_round = self._shown_round = self.rounds = self.total = 0
 
     def has_chosen(self, options: TrainOptions) -> None:
         from boostrank.cli.setup import compile_aside
@@ -87,7 +94,7 @@ class _Screen(Progress):
         """Show a training, or several on folds with these names, which signals may stop."""
         self._metric, self._folds, self._stops = metric or "", len(names), stops
         self._width = max(map(len, names), default=0)
-        self._every = EVERY if names else _AT_MOST_EVERY
+        self._every = LINE_INTERVAL if names else _AT_MOST_EVERY
         self._started = time.monotonic()
         with graceful_stop(self.request), self:
             self.show("compiling and binning", math.inf)
@@ -102,14 +109,14 @@ class _Screen(Progress):
         self.rounds, self.total = env.iteration + 1, env.end_iteration
         is_end = not self._folds and (self._left is None or self.rounds == self.total)
         if self._left is None:  # the end of the first round, which also compiles
-            self._left, self._first = time_left(), self.rounds
+            self._left, self._first_round = time_left(), self.rounds
         fold = f"fold {self._fold}/{self._folds}, " if self._folds else ""
         results = [r for r in env.evaluation_result_list or [] if r[1] == self._metric]
         parts = [f"{fold}round {self.rounds}/{self.total}"]
         parts += [f"{r[0]} {r[1]} {r[2]:.4f}" for r in results]
         text = "  ".join(parts)
         if not self._stops:
-            text += self._left(self.rounds - self._first, self.total - self._first)
+            text += self._left(self.rounds - self._first_round, self.total - self._first_round)
         # Print the first and the last round, and some in between.
         step = max(1, self.total // _LINES)
         every = _AT_LEAST_EVERY

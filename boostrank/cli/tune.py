@@ -19,6 +19,7 @@ from boostrank.cli.errors import INTERRUPTED, Running, say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, time_left
 from boostrank.core.errors import InputError
+from boostrank.engines import of_engine
 from boostrank.options import (
     DEFAULT_ROUNDS,
     KEYWORDS,
@@ -177,12 +178,16 @@ def _summary(result: TuningResult, config_path: str) -> list[str]:
 
 def _as_toml(result: TuningResult, options: FitOptions, others: Mapping[str, Any]) -> str:
     """Return the text of a file for `--config`, with the given options and `others`."""
+    from boostrank.core.params import find_param
+    from boostrank.objective.mixture import accepted_params
     from boostrank.tuning.space import TREES
 
     fit_options = declared(FitOptions)
     best = dict(result.best.params) if result.best else {}
-    objective = options.objective or result.params["objective"]
-    values = {"objective": best.pop("objective", objective)}
+    objective = result.params["objective"]
+    built_in = isinstance(objective, str)
+    of_objective = accepted_params(objective) if built_in and not of_engine(objective) else ()
+    values = {"objective": best.pop("objective", options.objective or objective)}
     values |= {
         name: value
         for name, value in options.changed.items()
@@ -193,8 +198,9 @@ def _as_toml(result: TuningResult, options: FitOptions, others: Mapping[str, Any
         if name in fit_options:
             values[name] = value
         else:
-            table = "param" if name in TREES else "set"
-            tables[table][name] = value
+            # The parameters of an objective are settings; all others belong to the engine.
+            is_setting = find_param(name, of_objective) or (not built_in and name not in TREES)
+            tables["set" if is_setting else "param"][name] = value
     keys = {fit_options[name].spelled[2:]: value for name, value in values.items()}
     keys |= {name.replace("_", "-"): value for name, value in others.items()}
     keys["quality"] = PLAIN  # as in the trials

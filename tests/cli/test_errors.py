@@ -25,6 +25,14 @@ def test_an_exit_keeps_its_status() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "suggestion"),
+    [("noise", "study noise"), ("spilt", "data split"), ("tarin", "train")],
+)
+def test_commands_of_groups_are_suggested_by_their_last_word(name: str, suggestion: str) -> None:
+    assert f"Did you mean '{suggestion}'?" in refuse(name).stderr
+
+
 def _name_case(value: object) -> str | None:
     """A case is called by its arguments."""
     return " ".join(value) if isinstance(value, list) else None

@@ -24,6 +24,7 @@ from tests.cli.conftest import refuse
 REPLACEABLE = {
     ("train", "init_model"),
     ("calibrate", "model"),
+    ("refit", "model"),
     ("data sort", "files"),
     ("data split", "files"),
     ("data shard", "files"),

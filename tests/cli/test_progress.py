@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from boostrank.cli import show as progress
 from boostrank.cli.errors import say
 from boostrank.cli.show import ReadProgress, StepProgress
+from boostrank.cli.train import _Screen
 
 
 @pytest.fixture
@@ -85,3 +87,15 @@ def test_a_terminal_without_escapes_gets_plain_lines(
     written = capsys.readouterr().err
     assert "100.0 of 400.0 MB" in written
     assert "\x1b" not in written
+
+
+def test_binning_between_rounds_leaves_the_time_left_alone(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    screen = _Screen()
+    with screen.training("ndcg", (), stops=False):
+        for number in range(3):
+            screen(SimpleNamespace(iteration=number, end_iteration=10, evaluation_result_list=()))
+            screen.binning(500, 1000)
+            clock[0] += 2
+    assert "round 3/10  14 s left" in capsys.readouterr().err

@@ -293,6 +293,8 @@ def test_the_command_writes_a_config_that_train_takes(tmp_path: Path) -> None:
         "shf-sdcg",
         "--param",
         "min_data_in_leaf=2",
+        "--space",
+        "max_depth=2:6",
         "--seed",
         "4",
         "--eval-at",
@@ -307,6 +309,7 @@ def test_the_command_writes_a_config_that_train_takes(tmp_path: Path) -> None:
     assert content["rounds"] == record["rounds"]
     if record["gain"] is not None:
         assert content["set"]["train_discount"] == record["params"]["train_discount"]
+        assert content["param"]["max_depth"] == record["params"]["max_depth"]
     # `train` takes it.
     model = tmp_path / "model.txt"
     succeed("train", file, "--config", config, "-m", model)
