@@ -66,7 +66,7 @@ class QueryIndex:
         ptr = np.require(self.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
         put("ptr", ptr)
         if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or bool(np.any(ptr[1:] < ptr[:-1])):
-            raise DataError("query boundaries must start at 0 and never decrease or overflow")
+            raise DataError("query boundaries must start at 0 and never decrease")
         for name, values in {
             "query ids": self.qid,
             "weights": self.weights,
@@ -151,6 +151,8 @@ class QueryIndex:
                 " pass query ids as qid"
             )
         ptr = np.append(0, np.cumsum(counts))
+        if ptr.min() < 0:
+            raise DataError("the sum of the group sizes overflows")
         return cls(ptr, np.arange(counts.size, dtype=np.int64), weights)  # type: ignore[arg-type]
 
     @classmethod

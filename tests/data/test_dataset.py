@@ -69,7 +69,7 @@ def test_query_ids_and_sizes_say_the_same() -> None:
         ({"group": [3, 3], "feature_names": "ab"}, "'ab' has no order"),
         ({"group": [3, 3], "feature_names": [None, "a"]}, "text, not None"),
         ({"group": [2**64, 3]}, "group sizes"),
-        ({"group": [2**63 - 1, 2**63 - 1, 8]}, "boundaries must .*never .*overflow"),
+        ({"group": [2**63 - 1, 2**63 - 1, 8]}, "overflows"),
         ({"group": [None, 6]}, "group sizes"),
         ({"group": [3 + 1j, 3 - 1j]}, "whole numbers"),
     ],
