@@ -206,10 +206,10 @@ class ClickLog:
         lengths = {column.shape for column in read.values()}
         are_numbers = all(column.dtype.kind in "iuf" for column in read.values())
         if not are_numbers or lengths != {(read["row"].size,)}:
-            columns = [f"{name} {column.dtype}{column.shape}" for name, column in read.items()]
+            types = [f"{name} {column.dtype}{column.shape}" for name, column in read.items()]
             raise DataError(
                 "the columns of a click log must be one-dimensional whole numbers of one length,"
-                f" not {', '.join(columns)}"
+                f" not {', '.join(types)}"
             )
 
         def refuse(entry: int, reason: str) -> DataError:
