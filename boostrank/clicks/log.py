@@ -203,12 +203,13 @@ class ClickLog:
 
     def __post_init__(self) -> None:
         read: dict[str, Any] = dict(zip(COLUMNS, map(np.asarray, self._columns()), strict=True))
-        shapes = {name: column.shape for name, column in read.items()}
-        is_number = all(column.dtype.kind in "iuf" for column in read.values())
-        if not is_number or {*shapes.values()} != {(read["row"].size,)}:
+        lengths = {column.shape for column in read.values()}
+        are_numbers = all(column.dtype.kind in "iuf" for column in read.values())
+        if not are_numbers or lengths != {(read["row"].size,)}:
+            types = [f"{name} {column.dtype}{column.shape}" for name, column in read.items()]
             raise DataError(
-                f"{', '.join(COLUMNS)} of a click log must be one-dimensional whole numbers of one"
-                f" length, not of shapes {shapes}"
+                "the columns of a click log must be one-dimensional whole numbers of one length,"
+                f" not {', '.join(types)}"
             )
 
         def refuse(entry: int, reason: str) -> DataError:

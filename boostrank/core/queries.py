@@ -65,9 +65,9 @@ class QueryIndex:
         put = partial(object.__setattr__, self)
         ptr = np.require(self.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
         put("ptr", ptr)
-        if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or bool(np.any(np.diff(ptr) < 0)):
+        if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or bool(np.any(ptr[1:] < ptr[:-1])):
             raise DataError("query boundaries must start at 0 and never decrease")
-        for what, values in {
+        for name, values in {
             "query ids": self.qid,
             "weights": self.weights,
             "k": self.k,
@@ -75,16 +75,16 @@ class QueryIndex:
         }.items():
             if values is not None and np.shape(values) != (ptr.size - 1,):
                 raise DataError(
-                    f"there are {ptr.size - 1} queries, but {what} of shape {np.shape(values)}"
+                    f"there are {ptr.size - 1} queries, but {name} of shape {np.shape(values)}"
                 )
         if self.weights is not None:
             weights = np.ascontiguousarray(self.weights, dtype=np.float64)
             put("weights", weights)
-            bad = first_true(~(np.isfinite(weights) & (weights > 0)))
-            if bad is not None:
+            query = first_true(~(np.isfinite(weights) & (weights > 0)))
+            if query is not None:
                 raise DataError(
-                    f"query {self.qid[bad]}: weight {weights[bad]} is not a positive finite number;"
-                    " remove a query of weight zero from the data"
+                    f"query {self.qid[query]}: weight {weights[query]} is not a positive finite"
+                    " number; remove a query of weight zero from the data"
                 )
             with np.errstate(over="ignore"):
                 total = float(weights.sum())
@@ -95,23 +95,24 @@ class QueryIndex:
                 )
         if self.k is not None:
             k = np.asarray(self.k)
-            bad = first_true((k % 1 != 0) | (k < 0) | (k >= 2.0**63))
-            if bad is not None:
+            query = first_true((k % 1 != 0) | (k < 0) | (k >= 2.0**63))
+            if query is not None:
                 raise DataError(
-                    f"query {self.qid[bad]}: k={k[bad]} is not a whole number of at least 0"
+                    f"query {self.qid[query]}: k={k[query]} is not a whole number of at least 0"
                 )
             put("k", k.astype(np.int64))
         if self.document_weights is not None:
-            each = np.ascontiguousarray(self.document_weights, dtype=np.float64)
-            put("document_weights", each)
-            if each.shape != (self.n_documents,):
+            weights = np.ascontiguousarray(self.document_weights, dtype=np.float64)
+            put("document_weights", weights)
+            if weights.shape != (self.n_documents,):
                 raise DataError(
-                    f"there are {self.n_documents} rows, but document weights of shape {each.shape}"
+                    f"there are {self.n_documents} rows, but document weights of shape"
+                    f" {weights.shape}"
                 )
-            bad = first_true(~(np.isfinite(each) & (each >= 0)))
-            if bad is not None:
+            row = first_true(~(np.isfinite(weights) & (weights >= 0)))
+            if row is not None:
                 raise self.row_error(
-                    bad, f"weight {each[bad]} is not a finite number of at least 0"
+                    row, f"weight {weights[row]} is not a finite number of at least 0"
                 )
 
     @classmethod
@@ -130,9 +131,9 @@ class QueryIndex:
         if index is not None and (
             type(index).__name__ != "RangeIndex" or index.start != 0 or index.step != 1
         ):
-            keys = ", ".join(map(repr, index[:3].tolist()))
+            labels = ", ".join(map(repr, index[:3].tolist()))
             raise DataError(
-                f"group has the index {keys}, ..., whose order may not be that of the rows: pass"
+                f"group has the index {labels}, ..., whose order may not be that of the rows: pass"
                 " the query id of each row as qid, or group=sizes.to_numpy() if the order is the"
                 " same"
             )
@@ -143,13 +144,15 @@ class QueryIndex:
                 "group sizes must be a list of whole numbers, one per query; pass the query id of"
                 " each row as qid"
             )
-        bad = first_true(counts <= 0)
-        if bad is not None:
+        group = first_true(counts <= 0)
+        if group is not None:
             raise DataError(
-                f"group {bad} has size {counts[bad]}; every query needs at least one row;"
+                f"group {group} has size {counts[group]}, but every query needs at least one row;"
                 " pass query ids as qid"
             )
         ptr = np.append(0, np.cumsum(counts))
+        if ptr.min() < 0:
+            raise DataError("the sum of the group sizes overflows")
         return cls(ptr, np.arange(counts.size, dtype=np.int64), weights)  # type: ignore[arg-type]
 
     @classmethod
@@ -162,29 +165,30 @@ class QueryIndex:
         row_ids = checked_ids(ids)
         is_start = np.append(True, row_ids[1:] != row_ids[:-1])[: row_ids.size]
         starts = np.flatnonzero(is_start)
-        firsts = row_ids[starts]
-        numbers = query_numbers(firsts)
-        at = first_true(numbers != np.arange(numbers.size))
-        is_whole = firsts.dtype.kind in "iu"
-        if at is not None:
+        run_ids = row_ids[starts]
+        first_runs = query_numbers(run_ids)
+        repeated = first_true(first_runs != np.arange(first_runs.size))
+        are_integers = run_ids.dtype.kind in "iu"
+        if repeated is not None:
             raise DataError(
-                f"query {firsts.tolist()[at]!r} appears again at row {starts[at]} (0-based) after"
-                f" ending near row {starts[numbers[at]]}: the rows of a query must be contiguous;"
-                " sort them stably by query id (sort=True, or BoostRanker(sort=True)). If the ids"
-                " are the sizes of the queries, pass the query id of each row"
+                f"query {run_ids.tolist()[repeated]!r} appears again at row {starts[repeated]}"
+                f" (0-based) after ending near row {starts[first_runs[repeated]]}: the rows of a"
+                " query must be contiguous; sort them stably by query id (sort=True, or"
+                " BoostRanker(sort=True)). If the ids are the sizes of the queries, pass the query"
+                " id of each row"
             )
         ptr = np.append(starts, row_ids.size).astype(np.int64)
-        if is_whole and not np.any(firsts > np.iinfo(np.int64).max):
-            firsts = firsts.astype(np.int64)
+        if are_integers and not np.any(run_ids > np.iinfo(np.int64).max):
+            run_ids = run_ids.astype(np.int64)
         else:
-            firsts = as_text(firsts)
-            unfit = first_unfit(firsts)
+            run_ids = as_text(run_ids)
+            unfit = first_unfit(run_ids)
             if unfit is not None:
                 raise DataError(
-                    f"the query id {firsts[unfit]!r} of row {starts[unfit]} (0-based) contains"
+                    f"the query id {run_ids[unfit]!r} of row {starts[unfit]} (0-based) contains"
                     f" {UNFIT_WORDS}: rename the query"
                 )
-        return cls(ptr, firsts, weights)  # type: ignore[arg-type]
+        return cls(ptr, run_ids, weights)  # type: ignore[arg-type]
 
     @classmethod
     def of(cls, ids_or_sizes: QueryIndex | ArrayLike, documents: int) -> QueryIndex:
@@ -197,22 +201,22 @@ class QueryIndex:
         """
         if isinstance(ids_or_sizes, QueryIndex):
             return ids_or_sizes
-        values = checked_ids(ids_or_sizes)
-        if values.dtype.kind in "iu" and values.sum() == documents:
-            if values.size != documents:
+        entries = checked_ids(ids_or_sizes)
+        if entries.dtype.kind in "iu" and entries.sum() == documents:
+            if entries.size != documents:
                 return cls.from_sizes(ids_or_sizes)  # type: ignore[arg-type]
-            if documents > 1 and bool(np.all(values == 1)):
+            if documents > 1 and bool(np.all(entries == 1)):
                 raise DataError(
                     f"{documents} ones for {documents} documents may be query ids (one query) or"
                     " group sizes (one document each): use QueryIndex.from_ids(...) or"
                     " QueryIndex.from_sizes(...)"
                 )
-        if values.shape != (documents,):
+        if entries.shape != (documents,):
             raise DataError(
-                f"the queries have shape {values.shape} for {documents} documents; pass one id per"
+                f"the queries have shape {entries.shape} for {documents} documents; pass one id per"
                 f" document or group sizes that sum to {documents}"
             )
-        return cls.from_ids(values)
+        return cls.from_ids(entries)
 
     def __len__(self) -> int:
         return int(self.ptr.size - 1)
@@ -307,17 +311,17 @@ class QueryIndex:
         """Select whole queries in the given order, and return their index and their row numbers in
         this one, int64.
         """
-        chosen = np.asarray(queries, dtype=np.int64)
-        sizes = self.sizes[chosen]
+        selected = np.asarray(queries, dtype=np.int64)
+        sizes = self.sizes[selected]
         ptr = np.append(0, np.cumsum(sizes))
-        rows = np.arange(ptr[-1]) + np.repeat(self.ptr[chosen] - ptr[:-1], sizes)
+        rows = np.arange(ptr[-1]) + np.repeat(self.ptr[selected] - ptr[:-1], sizes)
 
-        def select(values: Any, positions: Int64Array = chosen) -> Any:
+        def select(values: Any, positions: Int64Array = selected) -> Any:
             return None if values is None else values[positions]
 
         index = QueryIndex(
             ptr,
-            self.qid[chosen],
+            self.qid[selected],
             select(self.weights),
             select(self.k),
             select(self.document_weights, rows),
@@ -346,8 +350,8 @@ def _to_int64(values: Any) -> Int64Array | None:
         if numbers.dtype.kind == "c":
             return None
         with np.errstate(invalid="ignore"):  # NaN
-            whole = numbers.astype(np.int64, copy=False)
-        return whole if np.array_equal(whole, numbers) else None
+            integers = numbers.astype(np.int64, copy=False)
+        return integers if np.array_equal(integers, numbers) else None
     except (TypeError, ValueError, OverflowError):
         return None
 
@@ -386,20 +390,20 @@ def checked_ids(ids: ArrayLike) -> Array:
         return array.astype(np.int64)
     if kind != "f":
         return array
-    lacking = first_true(~np.isfinite(array))
-    if lacking is not None:
-        raise DataError(f"row {lacking} has no query id")
-    whole = _to_int64(array)
-    if whole is None:
+    row = first_true(~np.isfinite(array))
+    if row is not None:
+        raise DataError(f"row {row} has no query id")
+    integers = _to_int64(array)
+    if integers is None:
         raise DataError("query ids must be whole numbers or text; convert them to text")
-    exact = 2 ** (np.finfo(array.dtype).nmant + 1)
-    rounded = first_true(abs(whole) >= exact)
-    if rounded is not None:
+    limit = 2 ** (np.finfo(array.dtype).nmant + 1)
+    row = first_true(abs(integers) >= limit)
+    if row is not None:
         raise DataError(
-            f"row {rounded}: the query id {whole[rounded]} is a {array.dtype}, which rounds whole"
-            f" numbers from {exact:,}: read query ids as integers or text"
+            f"row {row}: the query id {integers[row]} is a {array.dtype}, which rounds whole"
+            f" numbers from {limit:,}: read query ids as integers or text"
         )
-    return whole
+    return integers
 
 
 def ids_of_rows(ids: ArrayLike, rows: int) -> Array:
@@ -427,17 +431,17 @@ def _ids_of_objects(objects: Array) -> Array:
             f"query ids are of two kinds (row 0 has {ids[0]!r}, row {row} {ids[row]!r}): make all"
             " of them text, or all whole numbers"
         )
-    whole = None if str in kinds else _to_int64(ids)
-    return ids if whole is None else whole
+    integers = None if str in kinds else _to_int64(ids)
+    return ids if integers is None else integers
 
 
-_NO_IDS = "<na> nat nan inf -inf infinity -infinity".split()
+_MISSING_IDS = "<na> nat nan inf -inf infinity -infinity".split()
 
 
 def _id_of_object(value: Any, row: int) -> int | str:
     if isinstance(value, str):
         return str(value)  # not of a subclass, such as np.str_
-    if value is None or str(value).lower() in _NO_IDS:
+    if value is None or str(value).lower() in _MISSING_IDS:
         raise DataError(f"row {row} has no query id")
     if isinstance(value, date | time | np.datetime64) or type(value).__name__ == "Period":
         return time_text(str(value).replace("T", " "))
@@ -481,9 +485,9 @@ def as_text(ids: Array) -> Array:
 def query_numbers(ids: Array) -> Int64Array:
     """Number the queries of rows, int64[N], from 0 in order of first appearance."""
     if ids.dtype.kind == "O":
-        seen: dict[Any, int] = {}
+        numbers: dict[Any, int] = {}
         return np.fromiter(
-            (seen.setdefault(identifier, len(seen)) for identifier in ids), np.int64, ids.size
+            (numbers.setdefault(query_id, len(numbers)) for query_id in ids), np.int64, ids.size
         )
     _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[inverse], np.int64)

@@ -121,8 +121,8 @@ def check_in_step(**columns: Any) -> None:
 
 
 def check_real(values: Array, what: str) -> None:
-    """Raise `DataError` for times and complex numbers, which NumPy would silently cast to real
-    numbers.
+    """Raise `DataError` for times, complex numbers and structured arrays, which NumPy would
+    silently cast to real numbers.
     """
     types = {values.dtype.type} if values.dtype.kind != "O" else set(map(type, values.flat))
     if any(
@@ -132,7 +132,10 @@ def check_real(values: Array, what: str) -> None:
         kind = str(values.dtype)
         if values.dtype.kind == "O":
             kind = " and ".join(sorted(cls.__name__ for cls in types))
-        raise DataError(f"{what} of type {kind} are not real numbers; convert them first")
+        raise DataError(
+            f"{what} of type {kind} are not real numbers; convert them first, or pass one field of"
+            " a structured array"
+        )
 
 
 def masked_as_missing(values: Any) -> Array:

@@ -240,9 +240,10 @@ class RankingDataset:
         if k is not None:
             cutoffs, uneven_row = query_values(read_column(k, "cut-offs"), queries, "cut-offs")
             if uneven_row is not None:
-                qid = queries.qid[queries.of_row(uneven_row)]
-                raise DataError(
-                    f"the rows of query {qid} have different cut-offs; they must be equal"
+                raise queries.row_error(
+                    uneven_row,
+                    "the rows of a query must have the same cut-off, and this one differs or is"
+                    " missing",
                 )
             queries = replace(queries, k=cutoffs)  # type: ignore[arg-type]
         return cls(features, labels, queries, names, input_rows=row_order, categories=categories)
@@ -529,7 +530,9 @@ class RankingDataset:
             if invalid_row is None:
                 continue
             row = start + invalid_row
-            row_values = [f"{name}={values[name][invalid_row]:g}" for name in expression.columns]
+            row_values = [
+                f"{name}={float(values[name][invalid_row]):g}" for name in expression.columns
+            ]
             raise self.queries.row_error(
                 row,
                 f"gain {expression.text!r} is {gains[row]:g} ({', '.join(row_values)}): gains must"

@@ -125,6 +125,18 @@ class View(Rows):
     def __getitem__(self, rows: Any) -> Any:
         return self.of[self.rows[rows]]
 
+    def pieces(self) -> Iterator[tuple[int, Any]]:
+        """Yield the selected rows of each piece of a file in order, or pieces of rows in memory."""
+        if not self.on_disk:
+            yield from super().pieces()
+            return
+        first = 0
+        for start, piece in self.of.pieces():
+            stop = int(np.searchsorted(self.rows, start + piece.shape[0]))
+            if stop > first:
+                yield first, piece[self.rows[first:stop] - start]
+            first = stop
+
     def in_order(self, columns: Sequence[int]) -> View:
         """Return a view of the same rows whose columns are in the given order."""
         return View(self.of.in_order(columns), self.rows)
@@ -229,9 +241,10 @@ class DenseRows:
         def varies(query_span: tuple[int, int]) -> Float64Array:
             bounds = ptr[query_span[0] : query_span[1] + 1]
             rows = self[bounds[0] : bounds[-1]]
+            starts = bounds[(bounds > bounds[0]) & (bounds < bounds[-1])] - bounds[0]
             differs = rows[1:] != rows[:-1]
             differs &= ~(np.isnan(rows[1:]) & np.isnan(rows[:-1]))
-            differs[bounds[1:-1] - bounds[0] - 1] = False  # between queries
+            differs[starts - 1] = False  # between queries
             return differs.any(axis=0)
 
         variations = run_parallel(varies, self.blocks(), threads)

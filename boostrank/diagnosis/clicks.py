@@ -96,8 +96,9 @@ def moves(log: ClickLog, queries: QueryIndex) -> Iterator[Finding]:
     except DataError:
         message = (
             "no clicked document was shown both at position 1 and elsewhere, and no chain of"
-            f" documents joins them; position {log.positions.min()} is the first with impressions,"
-            f" and {percent(moved_share(log), 1)} of the clicked documents moved at all"
+            f" documents joins them; position {log.positions.min()} is the first with impressions"
+            f" (positions count from 1), and {percent(moved_share(log), 1)} of the clicked"
+            " documents moved at all"
         )
         yield find("nothing-moved", _LOG, log.depth, message)
         return

@@ -330,8 +330,11 @@ class Assembler(Totals):
         blocks, document_names = self.blocks, None
         weights_file, weights = self._weights()
         labels = reading.relabelled(in_order(np.concatenate([block.labels for block in blocks])))
-        if all(block.document_names is not None for block in blocks):
+        has_names = [block.document_names is not None for block in blocks]
+        if all(has_names):
             document_names = in_order(np.concatenate([block.document_names for block in blocks]))
+        elif any(has_names):
+            self.warn("not every file has document names, so they are left out")
         gain_columns = {
             name: in_order(np.concatenate([block.others[name] for block in blocks]))
             for name in blocks[0].others

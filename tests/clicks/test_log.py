@@ -121,7 +121,7 @@ def test_a_log_of_other_documents_or_without_clicks_is_refused() -> None:
         (([0], [1], [2], [-1]), r"clicks is -1"),
         (([0.5], [1], [2], [1]), r"row is 1.5"),
         (([0], [1], [np.nan], [1]), r"impressions is missing"),
-        (([0, 1], [1], [2], [1]), r"'row': \(2,\), 'position': \(1,\)"),
+        (([0, 1], [1], [2], [1]), r"row int64\(2,\), position int64\(1,\)"),
         (([[0]], [1], [2], [1]), r"one-dimensional"),
         ((["a"], [1], [2], [1]), r"one-dimensional whole numbers"),
     ],

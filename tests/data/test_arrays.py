@@ -146,15 +146,23 @@ def test_fault_102_what_a_masked_array_hides_is_missing() -> None:
             RankingDataset.from_arrays(hidden, y, group=GROUP)
 
 
-@pytest.mark.parametrize("what", ["y", "qid", "group", "weight", "k"])
-def test_fault_102_nothing_else_may_be_masked(what: str) -> None:
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("y", "row 1 .*label nan"),
+        ("qid", "row 1 has no query id"),
+        ("group", "group 1 is masked"),
+        ("weight", "query 1: weight nan"),
+        ("k", "query 1: k=nan"),
+    ],
+)
+def test_fault_102_nothing_else_may_be_masked(what: str, message: str) -> None:
     X, y = numbers()
     arguments = {"y": y, "group": np.array(GROUP), "weight": np.ones(3), "k": np.ones(3)}
     if what == "qid":
         arguments |= {"qid": np.repeat([1, 2, 3], 4)}
         del arguments["group"]
     arguments[what] = np.ma.masked_array(arguments[what], np.arange(len(arguments[what])) == 1)
-    message = "row 1 .*label nan" if what == "y" else "row 1 has no .*"
     with pytest.raises(DataError, match=message):
         RankingDataset.from_arrays(X, **arguments)
 

@@ -13,6 +13,7 @@ from scipy import sparse
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import DenseRows
 
 X = np.arange(12, dtype=np.float64).reshape(6, 2)
 Y = np.array([0, 1, 2, 0, 0, 3])
@@ -54,13 +55,21 @@ def test_query_ids_and_sizes_say_the_same() -> None:
             "weight differs within a",
         ),
         ({"group": [3, 3], "weight": [1.0, 0.0]}, "weight 0.0 is not a positive"),
-        ({"group": [3, 3], "k": [1, 1, 2, 1, 1, 1]}, "rows of query 0 have different cut-offs"),
+        (
+            {"group": [3, 3], "k": [1, 1, 2, 1, 1, 1]},
+            r"row 2 \(from 0, query 0\): .*same cut-off",
+        ),
+        (
+            {"group": [3, 3], "k": np.ma.array(np.ones(6), mask=[0, 0, 0, 0, 1, 0])},
+            r"row 4 \(from 0, query 1\): .*missing",
+        ),
         ({"group": [3, 3], "k": [1, 2.5]}, "query 1: k=2.5"),
         ({"group": [3, 3], "feature_names": ["a"]}, "2 features but 1 feature names"),
         ({"group": [3, 3], "feature_names": ["a", "a"]}, "distinct"),
         ({"group": [3, 3], "feature_names": "ab"}, "'ab' has no order"),
         ({"group": [3, 3], "feature_names": [None, "a"]}, "text, not None"),
         ({"group": [2**64, 3]}, "group sizes"),
+        ({"group": [2**63 - 1, 2**63 - 1, 8]}, "overflows"),
         ({"group": [None, 6]}, "group sizes"),
         ({"group": [3 + 1j, 3 - 1j]}, "whole numbers"),
     ],
@@ -168,6 +177,18 @@ def test_the_fingerprint_knows_every_number() -> None:
         RankingDataset.from_arrays(sparse.csr_matrix(X), Y, group=[3, 2, 1]),
     ]
     assert len({d.fingerprint for d in [data, *others]}) == 5
+
+
+def test_columns_are_constant_within_queries_of_which_some_are_empty() -> None:
+    features = np.array([[1, 0, 5], [1, 0, 5], [2, 0, 6], [2, 1, 6], [np.nan, 3, 7]], np.float32)
+    for ptr in ([0, 2, 4, 5], [0, 2, 4, 5, 5, 5], [0, 0, 2, 2, 4, 5], [0, 0, 0, 2, 4, 4, 5, 5]):
+        queries = QueryIndex(np.array(ptr), np.arange(len(ptr) - 1))
+        rows = DenseRows(RankingDataset(features, np.zeros(5), queries), np.arange(3))
+        assert rows.constant_within_queries(threads=1).tolist() == [0, 2]
+    # An empty first query does not hide that the last rows differ.
+    queries = QueryIndex(np.array([0, 0, 2]), np.arange(2))
+    rows = DenseRows(RankingDataset(features[2:4], np.zeros(2), queries), np.arange(2))
+    assert rows.constant_within_queries(threads=1).tolist() == [0]
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])

@@ -172,6 +172,16 @@ def test_some_rows_stay_on_disk(file: Path) -> None:
             assert stored.fingerprint == memory.fingerprint
 
 
+def test_some_rows_of_many_columns_are_read_in_the_pieces_of_the_file(tmp_path: Path) -> None:
+    """A piece of as many rows as fit into 16 MiB of dense rows would be of four rows."""
+    lines = [f"{i % 2} qid:{i // 10} {i + 1}:1 1000000:1\n" for i in range(2_000)]
+    (tmp_path / "wide.txt").write_text("".join(lines))
+    data = boostrank.stream(tmp_path / "wide.txt", cache=False)
+    view = View(data.features, np.arange(0, data.n_documents, 2))
+    (piece,) = [rows for _, rows in view.pieces()]
+    assert piece.shape == view.shape
+
+
 def test_weights_beside_the_file_are_read(file: Path) -> None:
     queries = len(read_libsvm(file).queries)
     for weight in ("2", "3"):

@@ -401,6 +401,14 @@ def test_all_tables_of_a_data_set_have_weights_or_none_has(write: Write) -> None
         assert caught.value.file == str(files[1])
 
 
+def test_names_that_not_every_table_has_are_left_out_with_a_warning(write: Write) -> None:
+    named = write("label,qid,a,docid\n1,1,2,x\n0,1,2,y\n", "named.csv")
+    plain = write("label,qid,a\n1,7,2\n0,7,3\n", "plain.csv")
+    with pytest.warns(DataWarning, match="not every file has document names"):
+        data = boostrank.read([named, plain], keep_names=True)
+    assert data.document_names is None
+
+
 def test_options_of_the_other_kind_of_file_are_refused(write: Write) -> None:
     with pytest.raises(ParameterError, match="label='rel'"):
         read_libsvm(write("1 qid:1 1:1\n", "t.txt"), label="rel")
