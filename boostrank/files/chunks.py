@@ -211,7 +211,9 @@ class TextFile(File):
 
         A chunk grows for a longer line; one beyond the longest line ends the text with a fault.
         """
-        carry, want = self.head, chunk_bytes
+        carry, want, path = self.head, chunk_bytes, self.path
+        if self.is_packed:
+            path = None
         while carry or not self._ended:
             # Fill a buffer, after the beginning of a line that the previous chunk left.
             size = max(want, len(carry)) + len(PADDING)
@@ -235,7 +237,7 @@ class TextFile(File):
             carry, want = bytes(buffer[cut:end]), chunk_bytes if cut else 2 * want
             if cut:
                 buffer[cut : cut + len(PADDING)] = PADDING
-                yield Text(buffer, cut, None if self.is_packed else self.path)
+                yield Text(buffer, cut, path)
 
 
 def open_text(source: OneSource) -> TextFile:

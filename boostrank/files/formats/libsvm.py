@@ -84,7 +84,7 @@ _MESSAGES = {
     parse.FEATURE: "{token} is not of the form number:value,"
     " with a feature number that is whole and not negative",
     _SECOND_QID: "{token} is the second qid of the row, or does not follow the label",
-    _NAMED_FEATURE: "{token} has a name, but libsvm text has feature numbers; to write a table, run"
+    _NAMED_FEATURE: "{token} is not of the form number:value, but has a name; to write a table, run"
     f" python -c '{_TO_TABLE}' {{file}} {{file}}.csv",
     parse.ZERO_ID: "feature 0 occurs, but the file or the training data count from 1 (the default"
     " of arrays); use --zero-based true if they count from 0",
