@@ -195,7 +195,7 @@ def sort(
         files = [stack.enter_context(_temporary_file(output)) for _ in range(int(places[-1]) + 1)]
         parts = [ColumnarOutput("", file) if data.columnar else Output("", file) for file in files]
         written = [array("q") for _ in parts]  # rank and length of each piece
-        for piece in _draining(data.pieces(), parts):
+        for piece in _drain_between(data.pieces(), parts):
             rank = ranks[piece.qid]
             written[places[rank]].extend((rank, len(piece.text)))
             parts[places[rank]].add(piece)
@@ -206,7 +206,7 @@ def sort(
     return out.written
 
 
-def _draining(pieces: Iterable[Piece], outputs: Sequence[Output]) -> Iterator[Piece]:
+def _drain_between(pieces: Iterable[Piece], outputs: Sequence[Output]) -> Iterator[Piece]:
     """Yield pieces, and let all outputs write their rows from time to time, because a slice keeps
     its whole batch in memory."""
     read_bytes = 0
@@ -223,7 +223,7 @@ def _send(pieces: Iterable[Piece], outputs: Sequence[Output], choose: Choose) ->
     """Write each query to the output chosen by `choose`, if any, after the comments that number or
     name the features."""
     at = declarations = None
-    for piece in _draining(pieces, outputs):
+    for piece in _drain_between(pieces, outputs):
         if piece.begins:
             at = choose(piece, outputs)
         if declarations is None:

@@ -124,7 +124,7 @@ class Scratch:
         self.size = size
 
 
-def _general(text: bytes, code: int, line: int, at: int) -> Fault | None:
+def _find_invalid_bytes(text: bytes, code: int, line: int, at: int) -> Fault | None:
     """Return the fault of bytes that are invalid anywhere, given their line and position, or None
     if there are none."""
     if b"\0" in text:
@@ -330,10 +330,10 @@ class LibsvmSource(Source):
         token = token.removesuffix(b"\r")
         if code != parse.QID:
             token = token.partition(b"#")[0]
-        code = self._exact_code(code, token, begins=at == 0)
-        general = _general(unread, code, line_number, at + 1)
-        if general is not None:
-            return general
+        code = self._choose_code(code, token, begins=at == 0)
+        invalid = _find_invalid_bytes(unread, code, line_number, at + 1)
+        if invalid is not None:
+            return invalid
         # Choose the message.
         number, _, value = token.partition(b":")
         message = _MESSAGES[code].format(
@@ -365,7 +365,7 @@ class LibsvmSource(Source):
             )
         return Fault(line_number, message, at + 1, stand_in)
 
-    def _exact_code(self, code: int, token: bytes, *, begins: bool) -> int:
+    def _choose_code(self, code: int, token: bytes, *, begins: bool) -> int:
         """Return the code of an error by its token, which may begin the line."""
         number, _, value = token.partition(b":")
         if self.unlabelled and begins and code in (parse.NO_QID, parse.FEATURE):
