@@ -366,6 +366,9 @@ def _train_here(
         params = get_backend(options.backend).params.resolve_names(settings.params)
         _check_target(files, say, params=params)
     # Choose the best route, and the function that reads files by it.
+    copies = 0.0
+    if files.clicks:
+        copies = count_copies(files.valid)
     keywords = replace(reading, keep_names=False).keywords
     route, line = choose_route(
         (list(files.train), *files.valid),
@@ -376,7 +379,7 @@ def _train_here(
         init_model=init_model,
         params=settings.params,
         folds=options.on_folds,
-        copies=count_copies(files.valid) * files.clicks,
+        copies=copies,
     )
     if line:
         say(line)

@@ -429,8 +429,9 @@ def choose_route(
             best_route.name,
             f"plan: {best_route.words}; the memory of {options.backend} is not measured",
         )
-    about = "about " * (not train.exact)
-    shape = f"{about}{train.rows:,} rows x {train.features:,} features"
+    shape = f"{train.rows:,} rows x {train.features:,} features"
+    if not train.exact:
+        shape = f"about {shape}"
     if n_added:
         shape += f" and {n_added:,} columns within queries"
     memory = f"{size_words(best_route.peak)} ({best_route.why})"

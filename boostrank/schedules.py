@@ -22,15 +22,15 @@ from dataclasses import dataclass, replace
 from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.types import Schedule
 
-_LENGTHS = {
-    "constant": 1,
-    "linear": 2,
-    "geometric": 2,
-    "logistic": 0,
+_NUMBERS = {
+    "constant": ("value",),
+    "linear": ("start", "stop"),
+    "geometric": ("start", "stop"),
+    "logistic": (),
     "steps": None,
     "joined": None,
 }
-"""The number of numbers in the brackets of each schedule, where it is fixed."""
+"""The numbers in the brackets of each schedule, where their count is fixed."""
 _CALL = re.compile(r"\s*([a-z]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
@@ -129,8 +129,8 @@ def parse_schedule(text: str) -> Schedule:
         ParameterError: the name is unknown or the arguments are wrong.
     """
     call = _CALL.fullmatch(text)
-    if call is None or call[1] not in _LENGTHS:
-        hint = did_you_mean(text.split("(")[0].strip(), _LENGTHS)
+    if call is None or call[1] not in _NUMBERS:
+        hint = did_you_mean(text.split("(")[0].strip(), _NUMBERS)
         raise ParameterError(f"{text!r} is not a schedule.{hint}")
     name, body = call[1], call[2] or ""
     try:
@@ -151,10 +151,11 @@ def _parse_shape(name: str, arguments: list[str]) -> Shape:
     lengths = [_count(part, "rounds", low=1) for part in arguments if "=" in part]
     if not all(map(math.isfinite, numbers)):
         raise ValueError("its values must be finite")
-    if not numbers and _LENGTHS[name] is None:
+    expected = _NUMBERS[name]
+    if expected is None and not numbers:
         raise ValueError(f"{name} takes one or more numbers")
-    if len(numbers) != _LENGTHS[name] is not None:
-        raise ValueError(f"{name} takes {_LENGTHS[name]} numbers")
+    if expected is not None and len(numbers) != len(expected):
+        raise ValueError(f"{name} takes {', '.join(expected) or 'no number'}")
     if name == "geometric" and min(numbers) <= 0:
         raise ValueError("both ends must be above 0")
     return Shape(name, tuple(numbers), lengths[-1] if lengths else None)
@@ -185,5 +186,5 @@ def _count(part: str, keyword: str, *, low: int) -> int:
 
 def is_schedule_text(value: object) -> bool:
     """Return True if a value is text that begins like a schedule."""
-    begins = rf"\s*(({'|'.join(_LENGTHS)})\s*\(|logistic\s*$)"
+    begins = rf"\s*(({'|'.join(_NUMBERS)})\s*\(|logistic\s*$)"
     return isinstance(value, str) and re.match(begins, value) is not None

@@ -285,6 +285,7 @@ def join_queries(indices: Sequence[QueryIndex], ids: Array) -> QueryIndex:
     """Concatenate the queries of several data sets, under the given ids."""
     n_queries = list(map(len, indices))
     n_rows = [index.n_documents for index in indices]
+    # The zero before the sizes is all that there is without data sets.
     sizes = [np.zeros(1, np.int64), *(index.sizes for index in indices)]
     return QueryIndex(
         np.cumsum(np.concatenate(sizes)),

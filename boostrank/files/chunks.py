@@ -50,6 +50,7 @@ LONE_RETURN = (
 )
 LONGEST_MAGIC = 6
 _AT_A_TIME = 1 << 18
+_PACKED = 1 << 14  # few, because bzip2 and xz do not tell how many of them they have unpacked
 _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MiB; a damaged or hostile file may request 4 GiB
 # Pzstd writes a skippable frame before each frame.
 _ZSTD = (b"(\xb5/\xfd", *(b"%c*M\x18" % i for i in range(0x50, 0x60)))
@@ -84,10 +85,15 @@ def packing(head: bytes) -> tuple[str, Callable[[], Any]] | None:
 @dataclass
 class Text:
     """Whole lines, buffer[:size], followed by PADDING. Only the last line of a file may lack its
-    newline."""
+    newline.
+
+    Args:
+        path: path of the file, if it is a plain file that commands in messages can edit.
+    """
 
     buffer: bytearray
     size: int
+    path: str | None
 
     @property
     def unterminated(self) -> bool:
@@ -164,12 +170,12 @@ class TextFile(File):
         while True:
             if self._member is None:  # between members; tapes and some tools pad with zeros
                 while not (packed := self._packed.lstrip(b"\0")):
-                    self._packed = self._read_raw(HEAD)
+                    self._packed = self._read_raw(_PACKED)
                     if not self._packed:
                         return b""
                 self._packed, self._member = packed, self._make()
             if not self._packed and getattr(self._member, "needs_input", True):
-                self._packed = self._read_raw(HEAD)
+                self._packed = self._read_raw(_PACKED)
                 if not self._packed:
                     raise FileFormatError(
                         f"the {self._format} data is truncated, and was not used", file=self.name
@@ -205,7 +211,9 @@ class TextFile(File):
 
         A chunk grows for a longer line; one beyond the longest line ends the text with a fault.
         """
-        carry, want = self.head, chunk_bytes
+        carry, want, path = self.head, chunk_bytes, self.path
+        if self.is_packed:
+            path = None
         while carry or not self._ended:
             # Fill a buffer, after the beginning of a line that the previous chunk left.
             size = max(want, len(carry)) + len(PADDING)
@@ -229,7 +237,7 @@ class TextFile(File):
             carry, want = bytes(buffer[cut:end]), chunk_bytes if cut else 2 * want
             if cut:
                 buffer[cut : cut + len(PADDING)] = PADDING
-                yield Text(buffer, cut)
+                yield Text(buffer, cut, path)
 
 
 def open_text(source: OneSource) -> TextFile:
@@ -290,7 +298,7 @@ def first_line(path: str) -> bytes:
 def quote_token(token: bytes) -> str:
     """Return a token for use in messages, in printable, quoted and shortened form."""
     text = token if len(token) <= _LONGEST else token[:_LONGEST] + b"..."
-    return repr(text).removeprefix("b")
+    return repr(text).removeprefix("b").replace(r"\\", "\\")
 
 
 def separator_in(head: bytes) -> bytes:

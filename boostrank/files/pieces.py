@@ -203,20 +203,20 @@ _PACKERS: dict[str, Callable[[BinaryIO], Any]] = {
 }
 
 
-@dataclass
+@dataclass(frozen=True)
 class Written:
     """The path, the number of rows and the number of queries of a written file."""
 
     path: str
-    rows: int = 0
-    queries: int = 0
+    rows: int
+    queries: int
 
 
-class Output(Written):
+class Output:
     """A writer of lines, which `open_output` creates."""
 
     def __init__(self, path: str, file: BinaryIO) -> None:
-        super().__init__(path)
+        self.path, self.rows, self.queries = path, 0, 0
         self._head: Any = None
         pack = _PACKERS.get(os.path.splitext(path)[1])
         self._file = file
@@ -266,6 +266,11 @@ class Output(Written):
         ends = np.cumsum(pieces[:, 1]) + len(self._head)
         for i in np.argsort(pieces[:, 0], kind="stable"):
             out.write(text[ends[i] - pieces[i, 1] : ends[i]])
+
+    @property
+    def written(self) -> Written:
+        """The path and the totals so far."""
+        return Written(self.path, self.rows, self.queries)
 
 
 class ColumnarOutput(Output):

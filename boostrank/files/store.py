@@ -262,11 +262,11 @@ def _open(path: Path) -> BinaryIO:
 
 
 class Origin(NamedTuple):
-    """The cache, the hash and the file names of rows on disk."""
+    """The cache and the hash of rows on disk, and the name of their files, options and features."""
 
     cache: Cache
     fingerprint: str
-    names: tuple[str, ...]
+    name: str
 
 
 def stream_files(
@@ -294,5 +294,6 @@ def stream_files(
     data.features.external = external_memory
     # Neither times of files nor options and versions of the reader matter to bins, but the rows.
     if folder is not None:
-        data.features.origin = Origin(Cache(folder), data.fingerprint, tuple(paths))
+        name = entry_name("rows", paths, data.provenance.options, data.feature_names)
+        data.features.origin = Origin(Cache(folder), data.fingerprint, name)
     return data

@@ -65,7 +65,7 @@ def split(
     seed: int = 0,
     progress: Progress = None,
     **reading: Any,
-) -> Sequence[Written]:
+) -> list[Written]:
     """Assign every query to one of several files by a hash of its id.
 
     The part of a query does not depend on the other queries, so no query moves from training to
@@ -96,7 +96,7 @@ def split(
 
 def shard(
     source: AnySource, output: str, shards: int, *, progress: Progress = None, **reading: Any
-) -> Sequence[Written]:
+) -> list[Written]:
     """Distribute whole queries over files of about equal size. Each query goes to the file with the
     fewest rows so far.
 
@@ -156,7 +156,7 @@ def sample(
         _send(data.contiguous_pieces(), [out], choose)
         if out.queries == 0:
             raise DataError("no query was drawn; use a larger share or another seed")
-    return out
+    return out.written
 
 
 def sort(
@@ -195,7 +195,7 @@ def sort(
         files = [stack.enter_context(_temporary_file(output)) for _ in range(int(places[-1]) + 1)]
         parts = [ColumnarOutput("", file) if data.columnar else Output("", file) for file in files]
         written = [array("q") for _ in parts]  # rank and length of each piece
-        for piece in _draining(data.pieces(), parts):
+        for piece in _drain_between(data.pieces(), parts):
             rank = ranks[piece.qid]
             written[places[rank]].extend((rank, len(piece.text)))
             parts[places[rank]].add(piece)
@@ -203,10 +203,10 @@ def sort(
             part.finish()
             part.sort_into(out, np.array(pieces).reshape(-1, 2))
         out.rows, out.queries = sum(part.rows for part in parts), len(ranks)
-    return out
+    return out.written
 
 
-def _draining(pieces: Iterable[Piece], outputs: Sequence[Output]) -> Iterator[Piece]:
+def _drain_between(pieces: Iterable[Piece], outputs: Sequence[Output]) -> Iterator[Piece]:
     """Yield pieces, and let all outputs write their rows from time to time, because a slice keeps
     its whole batch in memory."""
     read_bytes = 0
@@ -223,7 +223,7 @@ def _send(pieces: Iterable[Piece], outputs: Sequence[Output], choose: Choose) ->
     """Write each query to the output chosen by `choose`, if any, after the comments that number or
     name the features."""
     at = declarations = None
-    for piece in _draining(pieces, outputs):
+    for piece in _drain_between(pieces, outputs):
         if piece.begins:
             at = choose(piece, outputs)
         if declarations is None:
@@ -236,7 +236,7 @@ def _send(pieces: Iterable[Piece], outputs: Sequence[Output], choose: Choose) ->
             outputs[at].add(piece)
 
 
-def _distribute(data: DataFiles, paths: list[str], choose: Choose) -> list[Output]:
+def _distribute(data: DataFiles, paths: list[str], choose: Choose) -> list[Written]:
     """Write each query to the output chosen by `choose`, atomically for all outputs."""
     real: dict[str, str] = {}
     for path in paths:
@@ -259,7 +259,7 @@ def _distribute(data: DataFiles, paths: list[str], choose: Choose) -> list[Outpu
             )
         for out in outputs:  # flush everything before the first file is replaced
             out.finish()
-    return outputs
+    return [out.written for out in outputs]
 
 
 def _temporary_file(output: str) -> Any:

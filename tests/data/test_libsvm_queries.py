@@ -86,8 +86,8 @@ def test_fault_043_a_file_without_any_qid_is_refused(read: Read) -> None:
 @pytest.mark.parametrize(
     ("row", "column", "words"),
     [
-        ("1 qid:1 qid:2 1:1", 9, "once"),
-        ("1 qid:1 1:1 qid:1", 13, "once"),
+        ("1 qid:1 qid:2 1:1", 9, "second qid"),
+        ("1 qid:1 1:1 qid:1", 13, "second qid"),
         ("1 1:1 qid:1", 3, "no qid"),
     ],
 )

@@ -4,8 +4,11 @@ warnings with counts.
 
 from __future__ import annotations
 
+import gzip
 import io
+import shlex
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,16 +56,18 @@ LONG = "y" * 100
         ("1", ("no qid", "qid:ID", "FILE.query"), 2),
         ("1 qid: 1:1", ("qid ''", "empty"), 3),
         ("1 qid:a#b 1:1", ("qid 'a#b'", "blank"), 3),
-        ("1 qid:1.5 1:1", ("qid '1.5'", "integer"), 3),
+        ("1 qid:1.5 1:1", ("qid '1.5' is not an integer; if its decimals are zeros",), 3),
         ("1 qid:a\x01b 1:1", (r"qid 'a\x01b'", "control", "UTF-8"), 3),
-        ("1 qid:1 1:1 qid:2", ("'qid:2'", "once"), 13),
+        ("1 qid:1 1:1 qid:2", ("'qid:2'", "second"), 13),
         ("1 qid:1 abc", ("'abc'", "number:value"), 9),
         ("1 qid:1 :5", ("':5'", "number:value"), 9),
         ("1 qid:1 -3:5", ("'-3:5'", "not negative"), 9),
-        ("1 qid:1 a:5", ("'a:5'", "whole"), 9),
+        ("1 qid:1 a:5", ("'a:5'", "has a name"), 9),
         ("1 qid:1 1:", ("feature 1", "value ''"), 9),
         ("1 qid:1 1:1 2:x", ("'x'", "feature 2"), 13),
         ("1 qid:1 1:1,5", ("'1,5'", "feature 1", "decimal point"), 9),
+        ("1 qid:1 größe:5", ("has a name",), 9),
+        (r"1 qid:1 1:\N", (r"'\N'", r"--missing-token '\N'"), 9),
         ("1 qid:1 1:NULL", ("'NULL'", "feature 1", "--missing-token NULL"), 9),
         ("1 qid:1 1:?", ("'?'", "feature 1", "--missing-token '?'"), 9),
         ("1 qid:1 1:inf", ("'inf'", "feature 1", "--inf keep", "--inf missing"), 9),
@@ -89,6 +94,26 @@ def test_a_refused_row_is_named_with_its_line_its_column_and_what_mends_it(
     assert skipped.n_documents == 2
     (share,) = [words for words in messages if "rows skipped" in words]
     assert share.startswith("1 of 3 rows skipped; the first: ")
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["1 qid:2.0 1:1", "1 qid:1 bm25:0.5", "x qid:1 1:1", "1:1 2:1", "2:0.5 qid:1 1:1"],
+)
+def test_a_command_takes_the_file_that_has_the_row(row: str, tmp_path: Path) -> None:
+    good, bad, packed = [tmp_path / name for name in ("good.txt", "my rows.txt", "rows.gz")]
+    good.write_text("1 qid:0 1:1\n")
+    bad.write_text(f"{row}\n")
+    packed.write_bytes(gzip.compress(f"{row}\n".encode()))
+    for files, word in (([bad, good], shlex.quote(str(bad))), ([packed], " FILE ")):
+        with pytest.raises(FileFormatError) as caught:
+            read_libsvm(files)
+        assert word in caught.value.reason
+
+
+def test_a_query_id_with_commas_is_no_table() -> None:
+    data = read_libsvm(io.BytesIO(b"qid:red,blue,green\nqid:red 1:1\n"), rows_alone=True)
+    assert data.n_documents == 2
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from boostrank.core.machine import free_memory
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import View
+from boostrank.engines.lightgbm.private import StreamedDataset
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.files.blocks import Block
 from boostrank.files.store import stream_files as stream_libsvm
@@ -229,6 +230,24 @@ def test_options_that_change_rows_are_another_entry(file: Path, option: dict[str
     expected = [read_libsvm(file).fingerprint, read_libsvm(file, **option).fingerprint]
     assert [data.features.origin.fingerprint for data in (first, changed)] == expected
     assert same_data(read_libsvm(file, **option), in_memory(changed))
+
+
+def test_options_have_entries_of_their_own(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainings that take turns do not replace each other's bins."""
+    pushed = []
+    push = StreamedDataset.push
+
+    def pushes(self: StreamedDataset, piece: Any, start: int) -> None:
+        pushed.append(start)
+        push(self, piece, start)
+
+    monkeypatch.setattr(StreamedDataset, "push", pushes)
+    for turn in range(2):
+        for option in ({}, {"label_map": "4=3"}, {"n_features": 20}):
+            data = stream_libsvm(file, **option)
+            boostrank.train({"objective": "lambdarank"}, data, num_boost_round=1)
+        assert bool(pushed) == (turn == 0)
+        pushed.clear()
 
 
 def test_a_validation_set_is_remembered_for_its_training_set(file: Path, tmp_path: Path) -> None:

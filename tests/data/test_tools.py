@@ -273,7 +273,7 @@ def test_a_sample_has_as_many_whole_queries_as_asked_for(source: Path, tmp_path:
     for count in (1, 5, 17, 40):
         written = tools.sample(source, str(tmp_path / "out"), queries=count, seed=4)
         text = (tmp_path / "out").read_bytes()
-        assert (written.queries, written.rows) == (count, len(rows_of(text)))
+        assert written == tools.Written(str(tmp_path / "out"), len(rows_of(text)), count)
         chosen = qids(text)
         assert len(chosen) == count
         assert before < set(chosen)
@@ -364,7 +364,7 @@ BAD_TEXTS: dict[str, tuple[str, str]] = {
     "no qid": ("1 qid:1 1:1\n\n1 1:1\n", ":3:3: the row has no qid"),
     "label": ("1 qid:1 1:1\nx qid:1\n", ":2:1: label 'x' is not a number"),
     "no label": ("1 qid:1 1:1\nqid:1 1:1\n", ":2:1: .*label is missing"),
-    "empty qid": ("1 qid: 1:1\n", ":1:3: qid '' .*empty"),
+    "empty qid": ("1 qid: 1:1\n", ":1:3: qid '' is empty"),
     "float qid": ("1 qid:2.5 1:1\n", ":1:3: .*not an integer"),
     "hash": ("1 qid:1#x 1:1\n", ":1:3: .*blank"),
     "nan": ("nan qid:1 1:1\n", ":1:1: label 'nan' is not a number"),

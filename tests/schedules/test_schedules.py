@@ -111,7 +111,7 @@ def test_text_parses_back_to_the_same_schedule(schedule):
     ("text", "words"),
     [
         ("geometrc(1, 2)", "Did you mean 'geometric'"),
-        ("geometric(1)", "cannot be read: geometric takes 2 numbers"),
+        ("geometric(1)", "cannot be read: geometric takes start, stop"),
         ("geometric(1, 0)", "above 0"),
         ("geometric(-1, 2)", "above 0"),
         ("linear(1, x)", "cannot be read"),

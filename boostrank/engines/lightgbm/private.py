@@ -190,7 +190,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         }
 
     def _name(self, origin: Origin, key: dict[str, Any]) -> str:
-        return entry_name("bins", *origin.names, key["params"], key["reference"] is None)
+        return entry_name("bins", origin.name, key["params"], key["reference"] is None)
 
     def _load(self, origin: Origin, key: dict[str, Any], reference: Any) -> bool:
         entry = origin.cache.load(self._name(origin, key), key)

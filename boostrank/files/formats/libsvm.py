@@ -28,6 +28,7 @@ from boostrank.files.chunks import (
     CELL,
     LONE_RETURN,
     NUL_BYTE,
+    NUMBER,
     STAND_INS,
     STANDS_FOR_MISSING,
     Text,
@@ -55,20 +56,36 @@ _TO_TABLE = (
     " row in rows if row]).fillna(0).to_csv(sys.argv[2], index=False)"
 )
 
-_UNEXPECTED_LABEL = parse.INCOMPLETE + 1  # the parser does not distinguish it
+# Codes that the parser does not distinguish.
+_UNEXPECTED_LABEL, _WEIGHTED, _SOME_UNLABELLED, _ALL_UNLABELLED = range(
+    parse.INCOMPLETE + 1, parse.INCOMPLETE + 5
+)
+_NUMERIC_QID, _SECOND_QID, _NAMED_FEATURE = range(parse.INCOMPLETE + 5, parse.INCOMPLETE + 8)
 _MESSAGES = {
     parse.LABEL: "label {token} is not a number; each row has one label, finite in float64 and"
-    " with a decimal point; for predict, `sed -E 's/^[^ #]+ //' FILE > FILE.new` leaves labels out",
+    " with a decimal point; for predict, `sed -E 's/^[^ #]+ //' {file} > {file}.new` leaves labels"
+    " out",
     _UNEXPECTED_LABEL: "the row has the label {token}, but the first rows have none",
+    _WEIGHTED: "{token} is label:weight, as in XGBoost, but FILE.weight holds weights; run"
+    r" `sed -E 's/^([^:# ]+):[^ ]+/\1/' {file} > {file}.new;"
+    r" sed -En 's/^[^:# ]+:([^ ]+).*/\1/p' {file} > {file}.new.weight`",
+    _SOME_UNLABELLED: "the row starts with {token}: its label is missing, but other rows have one"
+    " (in scikit-learn, pass multilabel=False)",
+    _ALL_UNLABELLED: "the row starts with {token}: its label is missing, which only predict, verify"
+    " and export allow; `sed 's/^[^#]/0 &/' {file} > {file}.new` writes 0",
     parse.NO_QID: "the row has no qid; write qid:ID after the label"
     " (or, for all rows, sizes to FILE.query)",
     parse.UNEXPECTED_QID: "the row has {token}, but the first rows have no qid;"
     " all rows or none must have one",
-    parse.QID: "qid {value} is not an integer or UTF-8 text, not empty and without '#' and control"
-    " characters; put a blank before a comment; if an integer has decimals,"
-    " `sed -E 's/(qid:[0-9]+)\\.0* /\\1 /' FILE > FILE.new` leaves them out",
-    parse.FEATURE: "{token} is not of the form number:value, with a feature number that is whole"
-    " and not negative; the label and qid:ID stand once, at the beginning",
+    parse.QID: "qid {value} is empty, contains control characters or '#', or is not UTF-8;"
+    " put a blank before a comment",
+    _NUMERIC_QID: "qid {value} is not an integer; if its decimals are zeros,"
+    " `sed -E 's/(qid:[0-9]+)\\.0* /\\1 /' {file} > {file}.new` writes integers",
+    parse.FEATURE: "{token} is not of the form number:value,"
+    " with a feature number that is whole and not negative",
+    _SECOND_QID: "{token} is the second qid of the row, or does not follow the label",
+    _NAMED_FEATURE: "{token} is not of the form number:value, but has a name; to write a table, run"
+    f" python -c '{_TO_TABLE}' {{file}} {{file}}.csv",
     parse.ZERO_ID: "feature 0 occurs, but the file or the training data count from 1 (the default"
     " of arrays); use --zero-based true if they count from 0",
     parse.LARGE_ID: "feature number {number} is above {most:,}; raise --max-feature if it is"
@@ -107,7 +124,7 @@ class Scratch:
         self.size = size
 
 
-def _general(text: bytes, code: int, line: int, at: int) -> Fault | None:
+def _find_invalid_bytes(text: bytes, code: int, line: int, at: int) -> Fault | None:
     """Return the fault of bytes that are invalid anywhere, given their line and position, or None
     if there are none."""
     if b"\0" in text:
@@ -117,7 +134,7 @@ def _general(text: bytes, code: int, line: int, at: int) -> Fault | None:
         return Fault(line, reason, at)
     if lone := re.search(rb"\r(?!\Z)", text):
         return Fault(line, LONE_RETURN, at + lone.start())
-    if code not in (parse.QID, parse.COMMENT) and not text.isascii():
+    if code not in (parse.QID, parse.COMMENT, _NAMED_FEATURE) and not text.isascii():
         reason = "has characters outside ASCII; write numbers with the digits 0-9"
         return Fault(line, f"{quote_token(text)} {reason}", at)
     return None
@@ -126,7 +143,7 @@ def _general(text: bytes, code: int, line: int, at: int) -> Fault | None:
 def check_no_table(head: bytes, file: str) -> None:
     """Refuse a table that was passed as libsvm text."""
     separator, line = separator_in(head), head.partition(b"\n")[0]
-    if line.count(b",") > 1 and not re.search(rb"[ \t#]", line.strip()):
+    if line.count(b",") > 1 and not re.search(rb"[ #]", line.strip()) and not CELL.search(line):
         separator = separator or b","
     if separator:
         kind = "csv" if separator == b"," else "tsv"
@@ -305,33 +322,29 @@ class LibsvmSource(Source):
 
     def _fault(self, bad: Sequence[int], text: Text) -> Fault:
         """Return the reason why a row is refused, from the parser's N_BAD numbers."""
-        code, number_of_line, begin, token_begin, feature = bad  # as the parser numbers them
+        code, line_number, begin, token_begin, feature = bad  # as the parser numbers them
         end = text.buffer.index(b"\n", begin)
         line, at = bytes(text.buffer[begin:end]), token_begin - begin
         token = re.split(rb"[ \t\n]", line[at:], maxsplit=1)[0]
         unread = line[at:] if code == parse.COMMENT else token
-        general = _general(unread, code, number_of_line, at + 1)
-        if general is not None:
-            return general
-        # Choose the message.
         token = token.removesuffix(b"\r")
         if code != parse.QID:
             token = token.partition(b"#")[0]
+        code = self._choose_code(code, token, begins=at == 0)
+        invalid = _find_invalid_bytes(unread, code, line_number, at + 1)
+        if invalid is not None:
+            return invalid
+        # Choose the message.
         number, _, value = token.partition(b":")
-        if self.unlabelled and at == 0 and code in (parse.NO_QID, parse.FEATURE):
-            code = _UNEXPECTED_LABEL
         message = _MESSAGES[code].format(
             token=quote_token(token),
             number=quote_token(number),
             value=quote_token(value),
             feature=feature,
+            file=shlex.quote(text.path or "FILE"),
             most=self.reading.max_feature,
         )
         # Some codes have more to say, or another place in the line.
-        if code == parse.LABEL and CELL.match(token):
-            message = self._without_label(quote_token(token))
-        if code == parse.FEATURE and _NAMED.fullmatch(token):
-            message += f"; named features: python -c '{_TO_TABLE}' FILE FILE.csv writes a table"
         stand_in = ""
         if code == parse.VALUE and value.lower() in STAND_INS:
             stand_in = value.decode()
@@ -350,24 +363,26 @@ class LibsvmSource(Source):
                 f"feature {feature} occurs, but the model has the features {self.base} to {last}:"
                 f" the data must match its training data, and count from {self.base}, too"
             )
-        return Fault(number_of_line, message, at + 1, stand_in)
+        return Fault(line_number, message, at + 1, stand_in)
 
-    def _without_label(self, token: str) -> str:
-        """Return the message about a row that begins with `number:`, with commands as its
-        remedy."""
-        if self.weighted:
-            return (
-                f"{token} is label:weight, as in XGBoost, but FILE.weight holds weights; run"
-                r" `sed -E 's/^([^:# ]+):[^ ]+/\1/' FILE > FILE.new;"
-                r" sed -En 's/^[^:# ]+:([^ ]+).*/\1/p' FILE > FILE.new.weight`"
-            )
-        reason = f"the row starts with {token}: its label is missing"
-        if self.some_lack_labels or not self.lacks_labels:
-            return f"{reason}, but other rows have one (in scikit-learn, pass multilabel=False)"
-        return (
-            f"{reason}, which only predict, verify and export allow;"
-            " `sed 's/^[^#]/0 &/' FILE > FILE.new` writes 0"
-        )
+    def _choose_code(self, code: int, token: bytes, *, begins: bool) -> int:
+        """Return the code of an error by its token, which may begin the line."""
+        number, _, value = token.partition(b":")
+        if self.unlabelled and begins and code in (parse.NO_QID, parse.FEATURE):
+            return _UNEXPECTED_LABEL
+        if code == parse.LABEL and CELL.match(token):
+            if self.weighted:
+                return _WEIGHTED
+            if self.some_lack_labels or not self.lacks_labels:
+                return _SOME_UNLABELLED
+            return _ALL_UNLABELLED
+        if code == parse.QID and NUMBER.match(value):
+            return _NUMERIC_QID
+        if code == parse.FEATURE and number == b"qid":
+            return _SECOND_QID
+        if code == parse.FEATURE and _NAMED.fullmatch(token):
+            return _NAMED_FEATURE
+        return code
 
     def _keep_cells(self, block: Block, scratch: Scratch) -> None:
         """Store the values in the block, in dense or sparse form, whichever is smaller."""
