@@ -21,7 +21,8 @@ Declared = Sequence[str | Mapping[str, Any]]
 
 
 _STAND_IN = re.compile(
-    r'"field_value_factor"\s*:\s*{(?:[^{}]|{{[^{}]*}})*?"missing"\s*:\s*"?(?!null)([^",{}\s]+)'
+    r'"field_value_factor"\s*:\s*{(?:[^{}]|{{[^{}]*}})*?"missing"\s*:\s*(?!null)'
+    r'("[^"{}]*"|[^",{}\s]+)'
 )
 """The value of an Elasticsearch query for documents without its field; a query may be a Mustache
 template, which need not be JSON.
@@ -49,7 +50,7 @@ def default_of(feature: str | Mapping[str, Any], unset: float) -> float:
         stand_in = _STAND_IN.search(text)
         if stand_in is None:
             return unset
-        default = stand_in[1]
+        default = stand_in[1].strip('"')
     default_text = str(default)
     is_missing = default_text == "NaN" or default != default
     if not is_missing and (isinstance(default, bool) or not NUMBER.fullmatch(default_text)):

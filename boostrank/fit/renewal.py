@@ -143,7 +143,7 @@ def refit(
         )
     # What is left of the scores without the grown trees is the linear start, which the parts that
     # began with it share.
-    features = ranker._features(data, threads)
+    features = ranker.columns.of_data(ranker.check_features(data), threads)
     leaves = _find_leaves(ranker, features, values, threads)
     request = PredictRequest(rounds=ranker.best_iteration, threads=threads)
     start = ranker._booster.predict(features, request)

@@ -251,17 +251,19 @@ class ModelColumns:
     @classmethod
     def from_names(cls, names: Sequence[str]) -> ModelColumns:
         """Return the columns with these names, as a booster has them."""
-        # The features end with the last name that is not one of an added column.
+        # Find the shortest prefix of features whose names explain all columns after it.
         matches = [_ADDED.fullmatch(name) for name in names]
-        ordinary = [i for i, match in enumerate(matches) if match is None]
-        n_features = 1 + max(ordinary, default=0)
-        added = [match for match in matches[n_features:] if match]
-        # Any column stands for a source that is no feature: its name is another.
-        columns_by_name = {name: i for i, name in enumerate(engine_names(names[:n_features]))}
-        kinds = dict.fromkeys(match[1] for match in added)
-        sources = dict.fromkeys(columns_by_name.get(match[2], 0) for match in added)
-        columns = cls(tuple(names[:n_features]), tuple(kinds), tuple(sources))
-        return columns if columns.names == tuple(names) else cls(tuple(names))
+        fewest = max((i + 1 for i, match in enumerate(matches) if match is None), default=0)
+        for n_features in range(max(fewest, 1), len(names)):
+            column_of_name = {name: i for i, name in enumerate(engine_names(names[:n_features]))}
+            pairs = [(match[1], match[2]) for match in matches[n_features:] if match]
+            kinds, sources = [tuple(dict.fromkeys(part)) for part in zip(*pairs, strict=True)]
+            if column_of_name.keys() >= {*sources}:
+                of = tuple(column_of_name[source] for source in sources)
+                columns = cls(tuple(names[:n_features]), kinds, of)
+                if columns.names == tuple(names):
+                    return columns
+        return cls(tuple(names))
 
     def dataset(self, data: RankingDataset, threads: int | None = None) -> RankingDataset:
         """Return the data set with the added columns, if there are any."""

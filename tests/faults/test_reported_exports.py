@@ -144,6 +144,19 @@ def test_first_use_cli_02_templates_that_are_text() -> None:
     assert (status, "'price'" in words, "`missing`" in words) == (2, True, True)
 
 
+@pytest.mark.parametrize("missing", ["1,5", "", "none", True])
+def test_first_use_cli_02_a_stand_in_of_a_query_that_is_no_number(missing: object) -> None:
+    factor = {"field": "f", "missing": missing}
+    query = {"function_score": {"field_value_factor": factor}}
+    features = [{"name": name, "template": query} for name in NAMES]
+    Path("set.json").write_text(json.dumps({"featureset": {"features": features}}))
+    refuse(
+        *("export", "m.txt", "-o", "o.json", "--to", "elasticsearch"),
+        *("--feature-names", "set.json"),
+        says=("default value", "NaN"),
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

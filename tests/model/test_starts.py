@@ -163,6 +163,8 @@ def test_a_tree_of_a_start_is_known_by_what_no_tree_that_was_grown_has(
         },
         {"leaf_value": "x 1 2"},
         {"leaf_value": ""},
+        {"leaf_count": "1 1"},
+        {"leaf_count": None},
     ],
 )
 def test_trees_that_only_look_like_a_start_are_refused(fields: dict[str, Any]) -> None:

@@ -173,7 +173,7 @@ class LightGBMText:
 
 def _read_curve(tree: Tree) -> tuple[int, Curve]:
     def read_numbers(name: bytes, dtype: type = float) -> Any:
-        return np.array(tree.words(name), dtype=np.float64).astype(dtype)
+        return np.array(tree.tokens(name), dtype=np.float64).astype(dtype)
 
     try:
         values, documents = read_numbers(b"leaf_value"), read_numbers(b"leaf_count")
