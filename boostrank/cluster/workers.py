@@ -215,7 +215,8 @@ class Workers:
                         f" memory?), or its machine is not reachable{self._reason}. The training"
                         " ended on all workers"
                     )
-            self._check_silence(when())
+            if self._inbox.empty():  # a callback may have taken long, while answers arrived
+                self._check_silence(when())
             failed = [result for result in self._results.values() if result.error is not None]
             if failed:
                 parting = min(parting, time.monotonic() + _PARTING_SECONDS)
