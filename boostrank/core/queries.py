@@ -362,9 +362,10 @@ def checked_ids(ids: ArrayLike) -> Array:
     """
     # NumPy would turn the numbers of a mixed list into text, and zoned times of polars and Arrow to
     # UTC. It lacks integers of 128 bits.
-    if np.ma.is_masked(ids):
-        row = first_true(np.ma.getmaskarray(ids))  # type: ignore[arg-type]
-        raise DataError(f"row {row} has no query id: it is masked")
+    if isinstance(ids, np.ma.MaskedArray):
+        row = first_true(np.ma.getmaskarray(ids))
+        if row is not None:
+            raise DataError(f"row {row} has no query id: it is masked")
     dtype = getattr(ids, "dtype", None)
     zone = getattr(dtype, "time_zone", None) or getattr(getattr(ids, "type", None), "tz", None)
     if zone or str(dtype) in ("Int128", "UInt128"):

@@ -62,7 +62,7 @@ class RowStore:
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self.folder = os.fspath(folder or tempfile.gettempdir())
         self._file = tempfile.TemporaryFile(  # noqa: SIM115
-            dir=self.folder, prefix=".boostrank-rows-"
+            dir=self.folder, prefix=".boostrank-rows-", buffering=0
         )
         self._lock = threading.Lock()
         # Position in the file, and type of a row, of the arrays of each block.
@@ -76,8 +76,11 @@ class RowStore:
         try:
             for array in arrays:
                 stored.append((self._size, np.dtype((array.dtype, array.shape[1:]))))
-                self._size += self._file.write(np.ascontiguousarray(array).data)
-            self._file.flush()
+                data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+                while data:
+                    count = self._file.write(data) or 0
+                    self._size += count
+                    data = data[count:]
         except OSError as error:
             raise TrainingError(
                 f"{self.folder}: there is not enough space for the rows ({error.strerror},"

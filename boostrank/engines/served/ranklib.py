@@ -26,11 +26,12 @@ RULES = Rules(np.float32, missing=0.0, sums=np.float32, gives=np.float32)
 LINEAR_RULES = Rules(np.float32, missing=0.0)
 _LINEAR = ("Linear Regression", "Coordinate Ascent")
 _MOST_FEATURES = 1_000_000
+_HEAD = re.compile(r"## *\w|\s*(<\?xml[^>]*>\s*)?<ensemble")
 
 
 def recognises(document: Any) -> bool:
-    """Return whether a file is a model of RankLib, the only ones that are text."""
-    return isinstance(document, str)
+    """Return whether text is a model of RankLib."""
+    return isinstance(document, str) and _HEAD.match(document) is not None
 
 
 def read(document: Any, names: Sequence[str] = ()) -> TreeFile | LinearFile:

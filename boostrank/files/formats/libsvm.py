@@ -63,8 +63,7 @@ _UNEXPECTED_LABEL, _WEIGHTED, _SOME_UNLABELLED, _ALL_UNLABELLED = range(
 _NUMERIC_QID, _SECOND_QID, _NAMED_FEATURE = range(parse.INCOMPLETE + 5, parse.INCOMPLETE + 8)
 _MESSAGES = {
     parse.LABEL: "label {token} is not a number; each row has one label, finite in float64 and"
-    " with a decimal point; for predict, `sed -E 's/^[^ #]+ //' {file} > {file}.new` leaves labels"
-    " out",
+    " with a decimal point",
     _UNEXPECTED_LABEL: "the row has the label {token}, but the first rows have none",
     _WEIGHTED: "{token} is label:weight, as in XGBoost, but FILE.weight holds weights; run"
     r" `sed -E 's/^([^:# ]+):[^ ]+/\1/' {file} > {file}.new;"
@@ -84,8 +83,8 @@ _MESSAGES = {
     parse.FEATURE: "{token} is not of the form number:value,"
     " with a feature number that is whole and not negative",
     _SECOND_QID: "{token} is the second qid of the row, or does not follow the label",
-    _NAMED_FEATURE: "{token} is not of the form number:value, but has a name; to write a table, run"
-    f" python -c '{_TO_TABLE}' {{file}} {{file}}.csv",
+    _NAMED_FEATURE: "{token} is not of the form number:value, but has a name;"
+    f" python -c '{_TO_TABLE}' {{file}} {{file}}.csv writes a table",
     parse.ZERO_ID: "feature 0 occurs, but the file or the training data count from 1 (the default"
     " of arrays); use --zero-based true if they count from 0",
     parse.LARGE_ID: "feature number {number} is above {most:,}; raise --max-feature if it is"
@@ -336,15 +335,19 @@ class LibsvmSource(Source):
             return invalid
         # Choose the message.
         number, _, value = token.partition(b":")
+        file = shlex.quote(text.path or "FILE")
         message = _MESSAGES[code].format(
             token=quote_token(token),
             number=quote_token(number),
             value=quote_token(value),
             feature=feature,
-            file=shlex.quote(text.path or "FILE"),
+            file=file,
             most=self.reading.max_feature,
         )
         # Some codes have more to say, or another place in the line.
+        if code == parse.LABEL and token.lower() in (*STAND_INS, b"nan"):
+            command = f"sed -E 's/^[^ #]+ //' {file} > {file}.new"
+            message += f"; for predict, `{command}` leaves labels out"
         stand_in = ""
         if code == parse.VALUE and value.lower() in STAND_INS:
             stand_in = value.decode()
