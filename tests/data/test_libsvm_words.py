@@ -98,7 +98,7 @@ def test_a_refused_row_is_named_with_its_line_its_column_and_what_mends_it(
 
 @pytest.mark.parametrize(
     "row",
-    ["1 qid:2.0 1:1", "1 qid:1 bm25:0.5", "x qid:1 1:1", "1:1 2:1", "2:0.5 qid:1 1:1"],
+    ["1 qid:2.0 1:1", "1 qid:1 bm25:0.5", "NA qid:1 1:1", "1:1 2:1", "2:0.5 qid:1 1:1"],
 )
 def test_a_command_takes_the_file_that_has_the_row(row: str, tmp_path: Path) -> None:
     good, bad, packed = [tmp_path / name for name in ("good.txt", "my rows.txt", "rows.gz")]
