@@ -294,8 +294,9 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
 
 
 def _train_member(plan: Plan, folds: Folds, fold: int) -> tuple[Plan, RankingModel]:
-    """Train the member of a fold, or the first member in place of one that fails, and return the
-    plan with what was trained. A member that an earlier fold has does not fail by itself.
+    """Train the member of a fold, or the first member in place of one that fails. Return the model,
+    and the plan with the member that it has. A failure of a member that an earlier fold has is
+    raised.
     """
     members, training = plan.preset.members, plan.trainings[fold]
     checkpoint = training.checkpoint

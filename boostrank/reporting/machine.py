@@ -353,7 +353,7 @@ def _infer_mean(
     """Return the fields of a mean: its standard error, Student's 95% interval and p-value.
 
     Args:
-        terms: what each query adds to the mean, less its expectation.
+        terms: contribution of each query to the mean, minus its expectation.
         n: number of queries.
         luck: as for `by_judges`.
         weight: mean weight of the machine's differences, which is subtracted from the degrees of

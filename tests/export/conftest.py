@@ -141,7 +141,7 @@ def example(kind: str) -> Example:
 def served_model(
     name: str, engine: str, body: bytes, trees: ServedTrees, names: tuple[str, ...]
 ) -> ServedModel:
-    """A model of trees whose features nobody declares."""
+    """A model of trees whose features have no declaration."""
     return ServedModel(
         name,
         engine,

@@ -269,7 +269,9 @@ def start_together(
         source = Sampled(queries, names, Slices((total, len(names)), features))
         sampled_gains = Slices((total,), gains_of_part)
         with _one_blas_thread():
-            regressions = _regress(_rows_of(source, sampled_gains, threads, limits))
+            rows = _rows_of(source, sampled_gains, threads, limits)
+            unscaled = _regress(rows)
+            regressions = _scale(unscaled, rows, unscaled.scores(rows, rows.some)[0])
     shared: Regressions = collective.share(regressions)[0]
     # Score the rows of this worker with the models of their folds.
     split = np.cumsum([counts.size for counts in sizes])[:-1]
@@ -338,14 +340,14 @@ def _regress(rows: Rows) -> Regressions:
 
 
 def _solve(rows: Rows, basis: _Basis, sums: Sums) -> Regressions:
-    """Solve all regressions from the sums over each of `FOLDS` folds, and determine the scale of
-    their scores.
-    """
+    """Solve all regressions, without scaling, from the sums over each of `FOLDS` folds."""
     weights, ridge = solved(sums, rows.threads)
     *others, whole = _curves(*basis, weights, sums, rows.direction)
-    regressions = Regressions(rows.columns, whole, tuple(others), ridge)
-    # Scale the scores by those of a sample.
-    scores, _ = regressions.scores(rows, rows.some)
+    return Regressions(rows.columns, whole, tuple(others), ridge)
+
+
+def _scale(regressions: Regressions, rows: Rows, scores: Float64Array) -> Regressions:
+    """Determine the scale of the scores from the scores for `rows.some`."""
     indices = [part.queries for part in rows.some]
     gains = [above_least(rows.gains[part.at], part.queries) for part in rows.some]
     sizes = np.concatenate([np.zeros(0, np.int64), *(index.sizes for index in indices)])
@@ -390,8 +392,10 @@ def _curves(
 
 
 def _score_rows(regressions: Regressions, rows: Rows) -> CrossFitted:
-    """Return the start with the initial scores of all rows."""
+    """Scale the regressions, and return the start with the initial scores of all rows."""
     scores, counts = regressions.scores(rows, rows.parts)
+    sample = np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)])
+    regressions = _scale(regressions, rows, sample)
     return regressions.cross_fitted(tuple(rows.data.feature_names), scores, counts)
 
 
