@@ -108,28 +108,16 @@ def test_dumps_of_lightgbm_and_xgboost_score_as_their_models(tmp_path: Path) -> 
         np.testing.assert_allclose(served.predict(columns_of_model), expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("objective", ["rank:ndcg", "binary:logistic"])
-def test_a_saved_model_of_xgboost_is_scored_as_by_the_plugins(
-    objective: str, tmp_path: Path
-) -> None:
-    """Without its base_score, with the base weights of leaves."""
-    labels = np.arange(600) % 2
-    data = xgb.DMatrix(rows_of(600, 2), labels, feature_names=NAMES, feature_types=["float"] * 4)
-    data.set_group([20] * 30)
-    params = {"objective": objective, "max_depth": 3, "base_score": 0.25, "nthread": 1}
-    body = json.loads(xgb.train(params, data, 3).save_raw("json"))
-    for tree in body["learner"]["gradient_booster"]["model"]["trees"]:
-        tree["base_weights"] = [2.0 * weight for weight in tree["base_weights"]]
-    upload = {"type": "model/xgboost+json+raw", "definition": body}
-    path = tmp_path / "model"
-    path.write_text(json.dumps({"model": {"name": "m", "model": upload}}))
-    if objective != "rank:ndcg":
-        with pytest.raises(ModelError, match=objective):
-            RankingModel.load(path)
-        return
-    served, expected = RankingModel.load(path), elasticsearch.read(path.read_bytes(), NAMES)(ROWS)
-    assert served.feature_names == NAMES
-    np.testing.assert_array_equal(served.predict(ROWS), expected)
+def test_a_transformed_score_and_a_saved_model_of_xgboost_are_refused(tmp_path: Path) -> None:
+    splits = json.loads(xgboost_of(missing=2))
+    for kind, definition, reason in (
+        ("xgboost+json", {"objective": "binary:logistic", "splits": splits}, "binary:logistic"),
+        ("xgboost+json+raw", {"learner": {}}, "pass the definition"),
+    ):
+        upload = {"type": f"model/{kind}", "definition": definition}
+        (tmp_path / "model").write_text(json.dumps({"model": {"name": "m", "model": upload}}))
+        with pytest.raises(ModelError, match=reason):
+            RankingModel.load(tmp_path / "model")
 
 
 OPERATORS = ("lt", "lte", None)

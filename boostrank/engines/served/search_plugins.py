@@ -4,7 +4,6 @@ the engine returns them, and dumps of XGBoost, which they contain.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,7 +19,6 @@ from boostrank.engines.served.linear import LinearFile, read_weights
 from boostrank.engines.served.rules import NO_SCALES, SINGLE, Rules, Scale, Split, check_scale
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
-from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.records import from_json
 
 RULES = replace(SINGLE, strict=True)
@@ -128,40 +126,16 @@ def read_upload(document: Any, names: Sequence[str] = ()) -> TreeFile | LinearFi
     rules = RULES
     if isinstance(definition, dict) and definition.get("missing_as_zero"):  # of OpenSearch
         rules = replace(RULES, missing=0.0)
-    if kind == "xgboost+json+raw":
-        return _read_saved(definition, rules, scales)
+    refuse(
+        kind == "xgboost+json+raw",
+        f"its type model/{kind} cannot be read: pass the definition, which is XGBoost's own model",
+    )
     refuse(kind != "xgboost+json", f"its type model/{kind} cannot be read")
     if isinstance(definition, dict):
-        _check_objective(definition.get("objective", "reg:linear"))
+        objective = str(definition.get("objective", "reg:linear"))
+        refuse(not objective.startswith(_SUMS), f"its scores are transformed by {objective}")
         definition = definition["splits"]
     return read_roots(definition, names, scales, rules)
-
-
-def _check_objective(name: Any) -> None:
-    """Refuse an objective whose scores are not sums of leaves."""
-    refuse(not str(name).startswith(_SUMS), f"its scores are transformed by {name}")
-
-
-def _read_saved(definition: Any, rules: Rules, scales: Mapping[str, Scale]) -> TreeFile:
-    """Read a model as XGBoost saves it, without the base_score, which the plugins leave out."""
-    learner = XGBOOST.parse(json.dumps(definition).encode()).document["learner"]
-    _check_objective(learner["objective"]["name"])
-    trees = learner["gradient_booster"]["model"]["trees"]
-    refuse(any(any(tree.get("split_type", ())) for tree in trees), "it has categories")
-    roots = [(tree, 0) for tree in trees]
-    return read_trees(
-        learner["feature_names"], roots, parse=_parse_saved, rules=rules, scales=scales
-    )
-
-
-def _parse_saved(columns: Mapping[str, int], position: tuple[Json, int]) -> Split | float:
-    """Parse a node, which is a tree and a number. The value of a leaf is its base weight."""
-    tree, node = position
-    left, right = tree["left_children"][node], tree["right_children"][node]
-    if left < 0:
-        return float(tree["base_weights"][node])
-    feature, threshold = tree["split_indices"][node], float(tree["split_conditions"][node])
-    return Split(feature, threshold, bool(tree["default_left"][node]), (tree, left), (tree, right))
 
 
 def _scales_of(normalizers: Json) -> dict[str, Scale]:
