@@ -70,20 +70,16 @@ def test_an_export_is_read_and_scores_as_in_its_program(
 
 
 def test_dumps_of_lightgbm_and_xgboost_score_as_their_models(tmp_path: Path) -> None:
-    # LightGBM's dump, with a category.
+    # LightGBM's dump, with missing values and without.
     X, y = rows_of(500, 3), np.arange(500) % 3
-    category = (np.arange(500) % 7).astype(np.float32)
-    wide = np.column_stack([X, category])
-    light = lgb.train(
-        {"verbosity": -1, "num_leaves": 9, "min_data_in_leaf": 5},
-        lgb.Dataset(wide, y, categorical_feature=[4]),
-        5,
-    )
-    (tmp_path / "dump.json").write_text(json.dumps(light.dump_model()))
-    served = RankingModel.load(tmp_path / "dump.json")
-    test = np.column_stack([ROWS, np.arange(len(ROWS)) % 9])
-    np.testing.assert_array_equal(served.predict(test), light.predict(test))
-    np.testing.assert_array_equal(served.booster.predict(test), light.predict(test))
+    for rows in (X, np.nan_to_num(X)):
+        light = lgb.train(
+            {"verbosity": -1, "num_leaves": 9, "min_data_in_leaf": 5}, lgb.Dataset(rows, y), 5
+        )
+        (tmp_path / "dump.json").write_text(json.dumps(light.dump_model()))
+        served = RankingModel.load(tmp_path / "dump.json")
+        np.testing.assert_array_equal(served.predict(ROWS), light.predict(ROWS))
+        np.testing.assert_array_equal(served.booster.predict(ROWS), light.predict(ROWS))
 
     # XGBoost's dump without names has as many features as it uses.
     numbered = xgb.train({"max_depth": 2, "base_score": 0.0}, xgb.DMatrix(X, y), 1)
@@ -411,11 +407,11 @@ def xgboost_of(**changes: Any) -> bytes:
     return json.dumps([root | changes]).encode()
 
 
-def lightgbm_of(trees: int = 1, **changes: Any) -> bytes:
+def lightgbm_of(**changes: Any) -> bytes:
     leaves = {"left_child": {"leaf_value": 1.0}, "right_child": {"leaf_value": 2.0}}
     split = {"split_feature": 0, "threshold": 1.0, "decision_type": "<=", "default_left": True}
     tree = {"tree_structure": split | leaves | changes}
-    return json.dumps({"feature_names": ["a"], "tree_info": [tree] * trees}).encode()
+    return json.dumps({"feature_names": ["a"], "tree_info": [tree]}).encode()
 
 
 PLAIN = {
@@ -427,11 +423,15 @@ PLAIN = {
 }
 
 
-def test_missing_categories_go_right_as_in_lightgbm(tmp_path: Path) -> None:
-    (tmp_path / "model").write_bytes(lightgbm_of(decision_type="==", threshold="0||2"))
-    served, rows = RankingModel.load(tmp_path / "model"), np.array([[np.nan], [2.0], [1.0], [-1.0]])
-    assert served.predict(rows).tolist() == [2.0, 1.0, 2.0, 2.0]
-    assert served.booster.predict(rows).tolist() == [2.0, 1.0, 2.0, 2.0]
+@pytest.mark.parametrize(
+    "split", [{"decision_type": "==", "threshold": "0||2"}, {"missing_type": "Zero"}]
+)
+def test_a_dump_with_categories_or_zeros_as_missing_is_refused_with_the_remedy(
+    split: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "model").write_bytes(lightgbm_of(**split))
+    with pytest.raises(ModelError, match="save_model"):
+        RankingModel.load(tmp_path / "model")
 
 
 BOMB = base64.b64encode(gzip.compress(b"[" * 10_000_000)).decode()
@@ -492,9 +492,6 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "a node twice": lambda: xgboost_of(children=[{"nodeid": 1, "leaf": 1.0}] * 2),
     "another comparison": lambda: lightgbm_of(decision_type=">"),
     "another missing type": lambda: lightgbm_of(missing_type="x"),
-    "sets of categories that grow": lambda: lightgbm_of(
-        100, decision_type="==", threshold="16777215"
-    ),
     "a normaliser of no width": lambda: json.dumps(
         SOLR_LINEAR
         | {

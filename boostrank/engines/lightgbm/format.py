@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -91,26 +90,22 @@ def write_start(curves: Mapping[int, Curve]) -> list[Tree]:
     return trees
 
 
-def _write_tree(sets: Sequence[list[int]] = (), **columns: list[Any]) -> Tree:
+def _write_tree(**columns: list[Any]) -> Tree:
     """Return a tree with the number 0.
 
     Args:
-        sets: words of each set of categories.
         columns: values of the nodes and leaves by name, in LightGBM's order. Each weight is a count
             of documents.
     """
     n_leaves = len(columns["leaf_value"])
-    fields = {"num_leaves": [n_leaves], "num_cat": [len(sets)]}
+    fields = {"num_leaves": [n_leaves], "num_cat": [0]}
     for name, column in columns.items():
         if name.endswith("_count"):
             fields[name.replace("count", "weight")] = column
         fields[name] = column
-    if sets:
-        fields["cat_boundaries"] = np.cumsum([0, *map(len, sets)]).tolist()
-        fields["cat_threshold"] = [*itertools.chain(*sets)]
     fields |= {"is_linear": [0], "shrinkage": [1]}
     lines = {name.encode(): " ".join(map(repr, column)).encode() for name, column in fields.items()}
-    return Tree(0, lines, b"\n\n\n", n_leaves, len(sets))
+    return Tree(0, lines, b"\n\n\n", n_leaves, 0)
 
 
 def plain_text(
@@ -122,8 +117,8 @@ def plain_text(
     """Return the model text of trees from elsewhere, in which each leaf counts as one document.
 
     Args:
-        forest: trees whose nodes precede their children.
-        threshold: float64[M], as LightGBM compares them, or the number of a set.
+        forest: trees without categories whose nodes precede their children.
+        threshold: float64[M], as LightGBM compares them.
         missing_left: bool[M], whether missing values go left.
     """
     # Number nodes and leaves within their trees.
@@ -141,12 +136,11 @@ def plain_text(
         for child in (int(forest.left[node]), int(forest.right[node])):
             n_below[node] += n_below[child]
             sum_below[node] += sum_below[child]
-    decisions = np.where(missing_left, _MISSING_LEFT, _MISSING_RIGHT)
     columns = {
         "split_feature": forest.feature,
         "split_gain": np.ones_like(forest.tree),
         "threshold": threshold,
-        "decision_type": np.where(forest.categorical, 1, decisions),
+        "decision_type": np.where(missing_left, _MISSING_LEFT, _MISSING_RIGHT),
         "left_child": left,
         "right_child": right,
         "leaf_value": forest.value,
@@ -154,17 +148,13 @@ def plain_text(
         "internal_value": np.divide(sum_below, n_below),
         "internal_count": np.array(n_below),
     }
-    # Cut the columns into trees, and number the sets of categories within them.
-    all_sets, trees = np.split(forest.sets, forest.set_ptr[1:-1]), []
+    # Cut the columns into trees.
+    trees = []
     for node, leaf, size in zip(first_node, first_leaf, n_leaves, strict=True):
         at_leaves, at_nodes = slice(leaf, leaf + size), slice(node, node + size - 1)
         spans = {name: at_leaves if name.startswith("leaf") else at_nodes for name in columns}
         fields = {name: column[spans[name]].tolist() for name, column in columns.items()}
-        bounds, sets = fields["threshold"], []
-        for position in np.flatnonzero(forest.categorical[at_nodes]).tolist():
-            sets.append(all_sets[int(bounds[position])].tolist())
-            bounds[position] = len(sets) - 1.0
-        trees.append(_write_tree(sets, **fields))
+        trees.append(_write_tree(**fields))
     return _join(names, trees)
 
 

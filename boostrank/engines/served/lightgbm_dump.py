@@ -29,16 +29,12 @@ def _parse_node(columns: Mapping[str, int], node: Mapping[str, Any]) -> Split | 
         return float(node["leaf_value"])
     feature, missing_type = int(node["split_feature"]), node.get("missing_type", "NaN")
     refuse(not 0 <= feature < len(columns), f"split_feature {feature} is out of range")
-    refuse(node["decision_type"] not in ("<=", "=="), "its decision_type cannot be read")
-    refuse(missing_type not in ("None", "NaN", "Zero"), "its missing_type cannot be read")
-    children, missing_left = (node["left_child"], node["right_child"]), bool(node["default_left"])
-    if node["decision_type"] == "==":
-        categories = str(node["threshold"]).split("||")
-        left_categories = [int(category) for category in categories if category]
-        return Split(feature, left_categories, False, *children)  # missing ones always go right
-    threshold = float(node["threshold"])
+    is_plain = node["decision_type"] == "<=" and missing_type in ("None", "NaN")
+    refuse(
+        not is_plain,
+        "it splits by categories, or with zero_as_missing: pass the model text (save_model)",
+    )
+    threshold, missing_left = float(node["threshold"]), bool(node["default_left"])
     if missing_type == "None":  # missing values are read as 0
         missing_left = threshold >= 0.0
-    return Split(
-        feature, threshold, missing_left, *children, zero_is_missing=missing_type == "Zero"
-    )
+    return Split(feature, threshold, missing_left, node["left_child"], node["right_child"])

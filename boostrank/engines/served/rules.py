@@ -58,16 +58,14 @@ class Split(NamedTuple):
     """A split in a tree.
 
     Args:
-        test: the threshold, or the categories that go left.
         left, right: child nodes, as in the file.
     """
 
     feature: int
-    test: float | Sequence[int]
+    threshold: float
     missing_left: bool
     left: Any
     right: Any
-    zero_is_missing: bool = False
 
 
 def check_names(names: Sequence[str]) -> None:

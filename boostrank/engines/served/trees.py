@@ -24,14 +24,13 @@ from boostrank.engines.trees import (
     LARGEST_SCORE,
     MAX_DEPTH,
     ServedTrees,
-    category_words,
     make_forest,
     refuse,
 )
 from boostrank.kernels.curves import LOWEST
-from boostrank.kernels.forest import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
+from boostrank.kernels.forest import NAN_LEFT, Forest
 
-_MOST_NODES = 20_000_000  # with the words of sets of categories
+_MOST_NODES = 20_000_000
 _LEFT, _RIGHT = 4, 5
 
 
@@ -68,12 +67,11 @@ class TreeFile:
         # LightGBM's values go left if they are at most the threshold, and features are float32.
         with np.errstate(over="ignore"):  # below the least float32 number lies -inf
             sums = forest.threshold.astype(rules.values) + rules.values(rules.slack)
-            bounds: Any = sums.astype(np.float64)
+            threshold: Any = sums.astype(np.float64)
             if rules.strict:
-                single = bounds.astype(np.float32)
+                single = threshold.astype(np.float32)
                 next_lower = np.nextafter(single, -np.inf)
-                bounds = np.where(single < bounds, single, next_lower).astype(np.float64)
-        threshold = np.where(forest.categorical, forest.threshold, bounds)
+                threshold = np.where(single < threshold, single, next_lower).astype(np.float64)
         for column, (shift, divisor) in self.scale.items():
             is_of_column = forest.feature == column
             threshold[is_of_column] = threshold[is_of_column] * divisor + shift
@@ -114,9 +112,8 @@ def read_trees(
     check_names(names)
     refuse(not roots, "it has no trees")
     columns = _Columns({name: column for column, name in enumerate(names)})
-    # Each node has its feature, threshold or set, kind, tree, and children, from `_LEFT` on.
+    # Each node has its feature, threshold, kind, tree, and children, from `_LEFT` on.
     nodes, leaves, first_nodes = list[list[float]](), list[float](), list[int]()
-    sets, n_words = list[Array](), 0
     for tree, (root, weight) in enumerate(zip(roots, weights or [1.0] * len(roots), strict=True)):
         try:
             # List parents before their children.
@@ -124,19 +121,11 @@ def read_trees(
             while unvisited:
                 node, parent, child_field, depth = unvisited.pop()
                 refuse(depth > MAX_DEPTH, f"tree {tree} is deeper than {MAX_DEPTH:,}")
-                refuse(len(nodes) + n_words > _MOST_NODES, "its trees are too large")
+                refuse(len(nodes) > _MOST_NODES, "its trees are too large")
                 split = parse(columns, node)
                 if isinstance(split, Split):
-                    number, threshold = len(nodes), split.test
-                    kind = NAN_LEFT * split.missing_left | ZERO_IS_MISSING * split.zero_is_missing
-                    if not isinstance(threshold, float):
-                        categories = np.array(threshold, np.int64)
-                        is_beyond = (categories < 0) | (categories >= 2**24)
-                        refuse(is_beyond, "a category is out of range")
-                        threshold, kind = float(len(sets)), kind | CATEGORICAL
-                        sets.append(category_words(categories))
-                        n_words += sets[-1].size
-                    nodes.append([split.feature, threshold, kind, tree, 0, 0])
+                    number, kind = len(nodes), NAN_LEFT * split.missing_left
+                    nodes.append([split.feature, split.threshold, kind, tree, 0, 0])
                     unvisited += [
                         (split.right, number, _RIGHT, depth + 1),
                         (split.left, number, _LEFT, depth + 1),
@@ -157,7 +146,7 @@ def read_trees(
             raise ModelError(f"tree {tree} is damaged: {lack}{error}") from None
     table = np.array(nodes, np.float64).reshape(-1, _RIGHT + 1).T
     keys = "feature", "threshold", "kind", "tree", "left", "right"
-    by_key = dict(zip(keys, table, strict=True))
-    forest = make_forest(sets, value=leaves, roots=first_nodes, **by_key)
+    by_key: dict[str, Any] = dict(zip(keys, table, strict=True))
+    forest = make_forest(value=leaves, roots=first_nodes, **by_key)
     scale = {columns[name]: scales[name] for name in scales if name in columns}
     return TreeFile(tuple(names), forest, rules, scale)
