@@ -314,40 +314,32 @@ def test_saving_says_that_another_format_is_written(tmp_path: Path) -> None:
     np.testing.assert_allclose(again, served.predict(ROWS[:, :3]), rtol=1e-6)
 
 
-def test_trees_see_normalised_values_and_absent_ones_are_0_before(tmp_path: Path) -> None:
-    norm = {"class": "org.apache.solr.ltr.norm.MinMaxNormalizer", "params": {"min": -1, "max": 3}}
-    root = {"feature": "a", "threshold": "0.2", "left": {"value": "1"}, "right": {"value": "2"}}
-    document = json.loads(solr_of(root))
-    document["features"] = [{"name": "a", "norm": norm}]
+NORM = {"class": "org.apache.solr.ltr.norm.StandardNormalizer", "params": {"std": "4"}}
+IDENTITY = {"class": "org.apache.solr.ltr.norm.IdentityNormalizer"}
+
+
+@pytest.mark.parametrize("program", ["solr", "plugin", "ranklib"])
+def test_trees_of_normalised_features_are_refused(program: str, tmp_path: Path) -> None:
+    document = json.loads(solr_of({"value": "1"}))
+    document["features"] = [{"name": "a", "norm": NORM}]
+    if program != "solr":
+        normalizers = {"f2": {"standard": {"mean": 0.0, "standard_deviation": 2.0}}}
+        kind, definition = (
+            ("ranklib", MART) if program == "ranklib" else ("xgboost+json", xgboost_of().decode())
+        )
+        upload = {"type": f"model/{kind}", "definition": definition}
+        document = {"model": {"name": "m", "model": upload | {"feature_normalizers": normalizers}}}
     path = tmp_path / "model"
     path.write_text(json.dumps(document))
-    served = RankingModel.load(path)
-    rows = np.array([[-0.9], [0.0], [np.nan], [2.0]], np.float32)  # .025, .25, .25, .75
-    assert served.predict(rows).tolist() == [1.0, 2.0, 2.0, 2.0]
-    np.testing.assert_allclose(served.booster.predict(rows), [1.0, 2.0, 2.0, 2.0])
+    with pytest.raises(ModelError, match="normalises the features"):
+        RankingModel.load(path)
 
 
-def test_infinite_values_stay_infinite_after_a_normaliser(tmp_path: Path) -> None:
-    norm = {"class": "org.apache.solr.ltr.norm.StandardNormalizer", "params": {"std": "4"}}
-    root = {"feature": "a", "threshold": "1e38", "left": {"value": "1"}, "right": {"value": "2"}}
-    document = json.loads(solr_of(root))
-    document["features"] = [{"name": "a", "norm": norm}]
-    path = tmp_path / "model"
-    path.write_text(json.dumps(document))
-    served = RankingModel.load(path)
-    rows = np.array([[3e38], [np.inf], [-np.inf]], np.float32)
-    assert served.predict(rows).tolist() == [1.0, 2.0, 1.0]
-    assert served.booster.predict(rows).tolist() == [1.0, 2.0, 1.0]
-
-
-def test_a_split_of_missing_values_from_all_others_is_read_with_a_normaliser(
-    tmp_path: Path,
-) -> None:
-    norm = {"class": "org.apache.solr.ltr.norm.StandardNormalizer", "params": {"std": "4"}}
+def test_a_split_of_missing_values_from_all_others_is_read(tmp_path: Path) -> None:
     leaves = {"left": {"value": "1"}, "right": {"value": "2"}}
     root = {"feature": "a", "threshold": "-Infinity", "missing": "left", **leaves}
     document = json.loads(solr_of(root))
-    document["features"] = [{"name": "a", "norm": norm}]
+    document["features"] = [{"name": "a", "norm": IDENTITY}]
     document["params"]["isNullSameAsZero"] = False
     path = tmp_path / "model"
     path.write_text(json.dumps(document))

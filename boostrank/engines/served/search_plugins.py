@@ -16,7 +16,14 @@ from boostrank.data.arrays import default_feature_names
 from boostrank.data.feature_space import NUMBERED
 from boostrank.engines.served import ranklib
 from boostrank.engines.served.linear import LinearFile, read_weights
-from boostrank.engines.served.rules import NO_SCALES, SINGLE, Rules, Scale, Split, check_scale
+from boostrank.engines.served.rules import (
+    NORMALISED_TREES,
+    SINGLE,
+    Rules,
+    Scale,
+    Split,
+    check_scale,
+)
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
 from boostrank.records import from_json
@@ -56,13 +63,10 @@ def read_dump(document: Any) -> TreeFile:
 def read_roots(
     roots: Sequence[Any],
     names: Sequence[str] = (),
-    scales: Mapping[str, Scale] = NO_SCALES,
     rules: Rules = RULES,
 ) -> TreeFile:
     """Read the trees of a dump. Without `names`, the features are those that occur."""
-    return read_trees(
-        names or _names_of(roots), roots, parse=_parse_node, rules=rules, scales=scales
-    )
+    return read_trees(names or _names_of(roots), roots, parse=_parse_node, rules=rules)
 
 
 def _parse_node(columns: Mapping[str, int], node: Json) -> Split | float:
@@ -115,8 +119,8 @@ def read_upload(document: Any, names: Sequence[str] = ()) -> TreeFile | LinearFi
     kind = model["type"].removeprefix("model/")
     definition: Any = model.get("definition")
     scales = _scales_of(model.get("feature_normalizers") or {})
+    refuse(kind != "linear" and bool(scales), NORMALISED_TREES)
     if kind == "ranklib":
-        refuse(bool(scales), "it normalises features of a RankLib model")
         return ranklib.read(definition, names)
     if isinstance(definition, str):
         definition = from_json(definition, once=True)
@@ -135,7 +139,7 @@ def read_upload(document: Any, names: Sequence[str] = ()) -> TreeFile | LinearFi
         objective = str(definition.get("objective", "reg:linear"))
         refuse(not objective.startswith(_SUMS), f"its scores are transformed by {objective}")
         definition = definition["splits"]
-    return read_roots(definition, names, scales, rules)
+    return read_roots(definition, names, rules)
 
 
 def _scales_of(normalizers: Json) -> dict[str, Scale]:

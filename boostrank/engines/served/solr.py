@@ -10,7 +10,7 @@ import numpy as np
 
 from boostrank.core.types import Json
 from boostrank.engines.served.linear import LinearFile, read_weights
-from boostrank.engines.served.rules import SINGLE, Scale, Split, check_scale
+from boostrank.engines.served.rules import NORMALISED_TREES, SINGLE, Scale, Split, check_scale
 from boostrank.engines.served.trees import TreeFile, read_trees
 from boostrank.engines.trees import refuse
 from boostrank.kernels.curves import LOWEST
@@ -41,6 +41,7 @@ def read(document: Any) -> TreeFile | LinearFile:
     params = document["params"]
     if kind == "LinearModel":
         return read_weights(names, params["weights"], scales=scales)
+    refuse(any(scale != Scale() for scale in scales.values()), NORMALISED_TREES)
     trees = params["trees"]
     rules = replace(RULES, missing=0.0)
     if params.get("isNullSameAsZero") in (False, "false"):
@@ -51,7 +52,6 @@ def read(document: Any) -> TreeFile | LinearFile:
         parse=_parse_node,
         rules=rules,
         weights=[float(tree.get("weight", 1)) for tree in trees],
-        scales=scales,
     )
 
 

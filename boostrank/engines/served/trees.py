@@ -11,15 +11,7 @@ import numpy as np
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Array
 from boostrank.engines.lightgbm.format import plain_text
-from boostrank.engines.served.rules import (
-    DAMAGE,
-    NO_SCALES,
-    Rules,
-    Scale,
-    Split,
-    check_names,
-    scores,
-)
+from boostrank.engines.served.rules import DAMAGE, Rules, Split, check_names, scores
 from boostrank.engines.trees import (
     LARGEST_SCORE,
     MAX_DEPTH,
@@ -42,23 +34,14 @@ class TreeFile:
         names: names of the features, by which `parse` finds the columns.
         forest: the trees, with the file's own thresholds.
         rules: rules by which the program reads the thresholds and sums.
-        scale: scaling of each feature that the program normalises first, by column.
     """
 
     names: tuple[str, ...]
     forest: Forest
     rules: Rules
-    scale: Mapping[int, Scale]
 
     def scores(self, rows: Any) -> Array:
         """Return the program's scores of dense rows float32[n, d], in its type."""
-        if self.scale:
-            rows = np.array(rows, np.float32)
-        for column, (shift, divisor) in self.scale.items():  # in float32, as Solr does
-            values = rows[:, column]
-            if self.rules.missing is not None:
-                values = np.where(np.isnan(values), np.float32(self.rules.missing), values)
-            rows[:, column] = (values - np.float32(shift)) / np.float32(divisor)
         return scores(ServedTrees(self.forest, np.zeros(0)), rows, self.rules)
 
     def to_text(self) -> bytes:
@@ -72,9 +55,6 @@ class TreeFile:
                 single = threshold.astype(np.float32)
                 next_lower = np.nextafter(single, -np.inf)
                 threshold = np.where(single < threshold, single, next_lower).astype(np.float64)
-        for column, (shift, divisor) in self.scale.items():
-            is_of_column = forest.feature == column
-            threshold[is_of_column] = threshold[is_of_column] * divisor + shift
         threshold = np.maximum(threshold, LOWEST)
         missing_left = (forest.kind & NAN_LEFT) != 0
         if rules.missing is not None:
@@ -96,7 +76,6 @@ def read_trees(
     rules: Rules,
     *,
     weights: Sequence[float] | None = None,
-    scales: Mapping[str, Scale] = NO_SCALES,
 ) -> TreeFile:
     """Check all nodes of a file and convert them to arrays.
 
@@ -104,7 +83,6 @@ def read_trees(
         roots: the trees.
         parse: function that takes the column of each name, and a node of the file.
         weights: factor of each tree's leaves, in the type of the leaves.
-        scales: scaling of the features that the program normalises.
 
     Raises:
         ModelError: a tree is damaged, too deep, or has a number that is not finite.
@@ -148,5 +126,4 @@ def read_trees(
     keys = "feature", "threshold", "kind", "tree", "left", "right"
     by_key: dict[str, Any] = dict(zip(keys, table, strict=True))
     forest = make_forest(value=leaves, roots=first_nodes, **by_key)
-    scale = {columns[name]: scales[name] for name in scales if name in columns}
-    return TreeFile(tuple(names), forest, rules, scale)
+    return TreeFile(tuple(names), forest, rules)
