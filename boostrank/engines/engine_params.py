@@ -66,7 +66,6 @@ class Params:
         refused: main name -> reason why the parameter is rejected, and the remedy.
         harmless: values of refused parameters that are allowed, by main name.
         untried: main names of parameters that `attempt` cannot check.
-        of_features: main names of parameters with one number per feature.
         splits_outside_groups: whether trees split by features outside all groups of
             `interaction_constraints`, by each alone.
     """
@@ -77,7 +76,6 @@ class Params:
     refused: Mapping[str, str] = {}
     harmless: Mapping[str, tuple[Any, ...]] = {}
     untried: frozenset[str] = frozenset({"verbosity"})
-    of_features: tuple[str, ...] = ()
     splits_outside_groups = False
 
     def names(self) -> Mapping[str, str]:
@@ -183,12 +181,8 @@ class Params:
         converted, aliases = dict(params), self.names()
         for name, value in params.items():
             main = aliases.get(name, name)
-            numbers: Sequence[float] = ()
             if main == "monotone_constraints":
                 numbers = read_directions(value, names)
-            elif main in self.of_features:
-                numbers = read_numbers(value, names, main)
-            if numbers:
                 converted[name] = [*numbers, *(numbers[column] for column in followed)]
             if main == "interaction_constraints" and value not in ("", None):
                 groups, columns = read_groups(value, names), len(names)
@@ -209,15 +203,11 @@ class Params:
         engine_params, columns = self.resolve_names(params), frozenset(range(len(names)))
         direction = engine_params.get("monotone_constraints") or [0] * len(names)
         groups = [*map(frozenset, filter(None, engine_params.get("interaction_constraints") or ()))]
-        factors = enumerate(engine_params.get("feature_contri", ()))
-        # Trees do not split by a feature whose gain counts zero.
-        unused = {column for column, factor in factors if factor <= 0.0}
-        others = columns.difference(*groups) if groups else ()
+        others = columns.difference(*groups) if groups else frozenset()
         if self.splits_outside_groups:
             groups += [frozenset([column]) for column in others]
-        else:
-            unused.update(others)
-        return Limits(np.array(direction, np.int64), tuple(sorted(unused)), tuple(groups) or None)
+            others = frozenset()
+        return Limits(np.array(direction, np.int64), tuple(sorted(others)), tuple(groups) or None)
 
     def unresumable(self, params: ParamValues, native_objective: str | None) -> str | None:
         """Return the reason why a training with these parameters cannot be resumed exactly, or None
@@ -245,8 +235,11 @@ def read_directions(value: Any, names: Sequence[str] | None) -> list[int]:
         raise ParameterError(
             f"monotone_constraints={value!r} must be 1 (rising), -1 (falling) or 0 for each feature"
         )
-    if names is not None and directions:
-        _check_length(directions, names, "monotone_constraints")
+    if names is not None and directions and len(directions) != len(names):
+        raise ParameterError(
+            f"monotone_constraints has {len(directions)} numbers, but the data has {len(names)}"
+            " features: pass one per feature"
+        )
     return [int(direction) for direction in directions] or [0] * len(names or ())
 
 
@@ -270,28 +263,6 @@ def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
         [_column(feature, names, "interaction_constraints") for feature in group]
         for group in groups
     ]
-
-
-def read_numbers(value: Any, names: Sequence[str], parameter: str) -> list[float]:
-    """Parse one number a feature, from a list, an array or their text.
-
-    Raises:
-        ParameterError: a value is not a number, or their number is not that of the features.
-    """
-    try:
-        numbers = [float(number) for number in _listed(_parsed(value, parameter))]
-    except (TypeError, ValueError):
-        raise ParameterError(f"{parameter}={value!r} must have one number per feature") from None
-    _check_length(numbers, names, parameter)
-    return numbers
-
-
-def _check_length(numbers: Sequence[Any], names: Sequence[str], parameter: str) -> None:
-    if len(numbers) != len(names):
-        raise ParameterError(
-            f"{parameter} has {len(numbers)} numbers, but the data has {len(names)} features: pass"
-            " one per feature"
-        )
 
 
 def _listed(value: Any) -> list[Any]:

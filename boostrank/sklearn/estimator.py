@@ -83,7 +83,7 @@ _RENAMED = {
 }
 """Arguments of `fit` in XGBoost and old code, with their names here."""
 _REFUSED_OF_FIT = {
-    "feature_weights": "with backend='lightgbm', the parameter feature_contri weights gains",
+    "feature_weights": "features have no weights of their own: leave features out",
     **dict.fromkeys(
         "groups query_id query_ids qids queries".split(),
         "pass qid, one id per row, or group, one size per query",

@@ -185,7 +185,7 @@ def test_rankers_have_the_attributes_of_their_kinds() -> None:
     assert model.n_iter_ == model.best_iteration_
     assert model.best_score == model.best_score_["valid_0"]["ndcg@10"]
     assert model.get_num_boosting_rounds() == model.get_xgb_params()["n_estimators"] == 3
-    with pytest.raises(ParameterError, match="feature_contri"):
+    with pytest.raises(ParameterError, match="leave features out"):
         ranker().fit(X, Y, group=SIZES, feature_weights=np.ones(4))
 
 

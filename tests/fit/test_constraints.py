@@ -279,8 +279,6 @@ def test_a_categorical_column_is_no_number_to_the_start(data: Any) -> None:
         forest = model.trees().forest
         assert 5 not in [column for column, _ in forest.start]
         assert set(forest.feature[forest.categorical].tolist()) == {5}
-    without = trained(counted, "lightgbm", 4, feature_contri="1,0,1,1,1,1").trees()
-    assert 1 not in without.used
 
 
 def test_a_categorical_column_has_no_direction(data: Any) -> None:

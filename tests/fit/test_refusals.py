@@ -34,7 +34,8 @@ def data() -> RankingDataset:
         ({"eval_at": 2**31}, "eval_at=2147483648 must be a whole number, at least 1 and below 2"),
         ({"monotone_constraints": "up"}, "monotone_constraints='up' is not a list"),
         ({"monotone_constraints": [1, 0]}, "monotone_constraints has 2 numbers, .* 6 features"),
-        ({"feature_contri": ["much"] * 6}, "must have one number per feature"),
+        ({"feature_contri": [1.0] * 6}, "feature_contri is not supported: .*leave features out"),
+        ({"max_bin_by_feature": [8] * 6}, "max_bin_by_feature is not supported: .*max_bin"),
         (
             {"interaction_constraints": "[[0, -1]]"},
             "-1 is not a feature: pass its name, or its column counted from 0",

@@ -275,17 +275,11 @@ def test_columns_follow_what_parameters_ask_of_their_feature(backend: str) -> No
     engine = boostrank.engines.get_backend(backend)
     params: dict[str, Any] = {"monotone_constraints": {"price_(EUR)": 1, "clicks": -1}}
     params["interaction_constraints"] = [["age", "clicks"], ["price [EUR]", "price_(EUR)"]]
-    if backend == "lightgbm":
-        params |= {"feature_contri": [1, 1, 1, 0.5], "max_bin_by_feature": [255, 3, 255, 255]}
     of_columns = engine.params.of_columns(
         engine.params.of_columns(params, NAMES), NAMES, followed=[1, 3, 1, 3]
     )
     assert of_columns["monotone_constraints"] == [0, 1, 0, -1, 1, -1, 1, -1]
     assert of_columns["interaction_constraints"] == [[2, 3, 5, 7], [0, 1, 4, 6]]
-    if backend == "lightgbm":
-        assert of_columns["feature_contri"] == [1, 1, 1, 0.5, 1, 0.5, 1, 0.5]
-        assert of_columns["max_bin_by_feature"] == [255, 3, 255, 255, 3, 255, 3, 255]
-        params["feature_contri"] = [0.1, 1, 1, 1]
     model = train(
         PARAMS | OWN[backend] | params, TRAIN, 10, backend=backend, within_query="rank,zscore"
     )

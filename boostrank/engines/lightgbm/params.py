@@ -50,6 +50,9 @@ REFUSED: dict[str, str] = {
         ),
         "leaves must be numbers, so that models can be exported, explained and refitted: use"
         " start='linear'": "linear_tree linear_lambda",
+        "features have no weights and no bins of their own: leave features out, or set max_bin": (
+            "feature_contri max_bin_by_feature"
+        ),
         "boostrank counts no costs of features: leave expensive ones out of the data": (
             "cegb_tradeoff cegb_penalty_split cegb_penalty_feature_lazy"
             " cegb_penalty_feature_coupled"
@@ -74,13 +77,7 @@ _HARMLESS: dict[str, tuple[Any, ...]] = {
     "cegb_tradeoff": (1, "1", "1.0"),
     "cegb_penalty_split": (0, "0", "0.0"),
 }
-OF_COLUMNS = (
-    "feature_contri",
-    "max_bin_by_feature",
-    "categorical_feature",
-    "interaction_constraints",
-    "monotone_constraints",
-)
+OF_COLUMNS = ("categorical_feature", "interaction_constraints", "monotone_constraints")
 """The parameters of single features, which depend on the data."""
 LISTS = (*OF_COLUMNS, "eval_at", "gpu_device_id_list", "label_gain", "metric")
 _METHODS = ("basic", "intermediate", "advanced")
@@ -113,7 +110,6 @@ class LightGBMParams(Params):
     title = "LightGBM"
     refused, harmless = REFUSED, _HARMLESS
     untried = frozenset({*OF_COLUMNS, "verbosity", "num_threads"})
-    of_features = ("feature_contri", "max_bin_by_feature")
 
     def names(self) -> Mapping[str, str]:
         """Return LightGBM's own table of names and aliases."""

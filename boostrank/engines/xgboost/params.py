@@ -76,9 +76,7 @@ REFUSED = {
         ),
         "a round is one tree: use subsample and colsample_bynode": "num_parallel_tree",
         "metrics are boostrank's own: pass metric= and eval_at=": "disable_default_eval_metric",
-        "drop columns, or use backend='lightgbm' with feature_contri, which weights gains": (
-            "feature_weights"
-        ),
+        "features have no weights of their own: leave features out": "feature_weights",
         "it belongs to the data: RankingDataset.from_arrays(..., categorical_feature=)": (
             "feature_types"
         ),
