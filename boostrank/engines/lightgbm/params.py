@@ -71,13 +71,6 @@ LISTS = (*OF_COLUMNS, "eval_at", "gpu_device_id_list", "label_gain", "metric")
 _METHODS = ("basic", "intermediate", "advanced")
 TRUE = (True, 1, "true", "True", "1", "+")
 _FALSE = (None, False, 0, "", "0", "false", "False", "-")
-# Objectives with untransformed scores, which a checkpoint needs.
-_RAW = frozenset(
-    """
-    lambdarank rank_xendcg regression regression_l2 l2 mean_squared_error mse regression_l1 l1
-    mean_absolute_error mae huber fair quantile mape
-    """.split()
-)
 LINEAR_GAINS = list(range(31))  # as long as LightGBM's own table of gains
 
 
@@ -172,12 +165,8 @@ class LightGBMParams(Params):
             return (
                 "LightGBM hides the state of its stochastic rounding: set stochastic_rounding=false"
             )
-        if native_objective == "rank_xendcg":
-            return "LightGBM hides the random state of its rank_xendcg: use boostrank's xe-ndcg"
-        if native_objective is not None and (
-            native_objective not in _RAW or engine_params.get("reg_sqrt") in TRUE
-        ):
-            return f"LightGBM hides the raw scores of its objective {native_objective}"
+        if native_objective not in (None, "lambdarank"):
+            return f"LightGBM hides the state of its objective {native_objective}: use boostrank's"
         if "lambdarank_position_bias_regularization" in engine_params:
             return "LightGBM hides the position biases that it has learnt"
         return None

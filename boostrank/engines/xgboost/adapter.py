@@ -46,7 +46,7 @@ from boostrank.engines.engine_params import engine_threads, limit_in_children
 from boostrank.engines.trees import NOTHING, LinearStart, engine_names
 from boostrank.engines.xgboost.format import XGBOOST, with_even_leaves
 from boostrank.engines.xgboost.model_json import ATTRIBUTE, names_in, readable, with_names
-from boostrank.engines.xgboost.params import PARAMS, SAMPLED_FRACTIONS, base_score, translate
+from boostrank.engines.xgboost.params import PARAMS, SAMPLED_FRACTIONS, translate
 
 _PREFIX = "boostrank-xgboost-"
 _BINNED_BYTES_A_CELL, _SKETCH_BYTES = 2, 60_000
@@ -310,7 +310,7 @@ class XGBoost(Backend):
         # gradient replaces its own.
         params["objective"] = request.native_objective or "rank:ndcg"
         if continued is None:  # a continued model keeps its own base score
-            params["base_score"] = base_score(params["objective"])
+            params["base_score"] = 0.0
         params |= {"disable_default_eval_metric": True, "validate_parameters": True}
         matrices = [request.train, *(data for _, data in request.valid)]
         if start is not None:

@@ -44,9 +44,8 @@ _LIGHTGBM = {
 }
 OF_OBJECTIVES = frozenset(
     """
-    huber_slope quantile_alpha scale_pos_weight tweedie_variance_power lambdarank_bias_norm
-    lambdarank_normalization lambdarank_num_pair_per_sample lambdarank_pair_method
-    lambdarank_score_normalization lambdarank_unbiased ndcg_exp_gain
+    lambdarank_bias_norm lambdarank_normalization lambdarank_num_pair_per_sample
+    lambdarank_pair_method lambdarank_score_normalization lambdarank_unbiased ndcg_exp_gain
     """.split()
 )
 _KNOWN = (
@@ -80,8 +79,9 @@ REFUSED = {
         "it belongs to the data: RankingDataset.from_arrays(..., categorical_feature=)": (
             "feature_types"
         ),
-        "it belongs to survival objectives, which do not rank": (
-            "aft_loss_distribution aft_loss_distribution_scale"
+        "it belongs to objectives that do not rank": (
+            "aft_loss_distribution aft_loss_distribution_scale huber_slope quantile_alpha"
+            " scale_pos_weight tweedie_variance_power"
         ),
         "XGBoost sets it itself": (
             "cache_opt debug_synchronize default_direction extmem_single_page"
@@ -101,14 +101,7 @@ _NAMES = {
     },
     **{name: name for name in (*_KNOWN.split(), *OF_OBJECTIVES, *REFUSED)},
 }
-# Prediction at raw score 0, which some objectives transform.
-_RAW = """
-    binary:hinge rank:map rank:ndcg rank:pairwise reg:absoluteerror reg:pseudohubererror
-    reg:quantileerror reg:squarederror reg:squaredlogerror
-"""
-_ZERO = dict.fromkeys(_RAW.split(), 0.0)
-_ZERO |= dict.fromkeys(("binary:logistic", "binary:logitraw", "reg:logistic"), 0.5)
-_ZERO |= dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), 1.0)
+_OBJECTIVES = ("rank:ndcg", "rank:map", "rank:pairwise", "reg:squarederror")
 
 
 SAMPLED_FRACTIONS = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
@@ -146,15 +139,6 @@ def translate(params: ParamValues) -> dict[str, Any]:
     return defaults | translated
 
 
-def base_score(objective: str) -> float:
-    """Return the `base_score` with which raw scores start at 0."""
-    if objective not in _ZERO:
-        raise ParameterError(
-            f"xgboost:{objective} is not a ranking objective.{did_you_mean(objective, _ZERO)}"
-        )
-    return _ZERO[objective]
-
-
 class XGBoostParams(Params):
     """The parameters of XGBoost, in its names or LightGBM's."""
 
@@ -189,7 +173,11 @@ class XGBoostParams(Params):
         Raises:
             ParameterError: the objective does not rank, or the gain is a table.
         """
-        base_score(objective)  # raises for objectives that do not rank
+        if objective not in _OBJECTIVES:
+            raise ParameterError(
+                f"xgboost:{objective} is not a ranking objective."
+                f"{did_you_mean(objective, _OBJECTIVES)}"
+            )
         if not isinstance(gain, str):
             raise ParameterError(
                 "XGBoost's own objectives take gain='exponential' or 'linear', not a table"
