@@ -26,7 +26,8 @@ def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes:
     document = json.loads(body)
     learner = document["learner"]
     columns = int(learner["learner_model_param"]["num_feature"])
-    cats = _cats([names.get(i) or () for i in range(columns)] if names else [])
+    names_of_columns = [names.get(i) or () for i in range(columns)] if names else []
+    cats = _cats(names_of_columns)
     if cats is None or None in names.values():
         return body
     learner["gradient_booster"]["model"]["cats"] = cats
