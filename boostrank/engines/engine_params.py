@@ -64,6 +64,7 @@ class Params:
         of_objectives: parameters that only the engine's own objectives use.
         of_ours: parameters whose defaults are different with this engine, by boostrank's objective.
         refused: main name -> reason why the parameter is rejected, and the remedy.
+        harmless: values of refused parameters that are allowed, by main name.
         untried: main names of parameters that `attempt` cannot check.
         splits_outside_groups: whether trees split by features outside all groups of
             `interaction_constraints`, by each alone.
@@ -73,6 +74,7 @@ class Params:
     of_objectives: frozenset[str] = frozenset()
     of_ours: Mapping[str, Mapping[str, Any]] = {}
     refused: Mapping[str, str] = {}
+    harmless: Mapping[str, tuple[Any, ...]] = {}
     untried: frozenset[str] = frozenset({"verbosity"})
     splits_outside_groups = False
 
@@ -119,14 +121,14 @@ class Params:
         """
         aliases = self.names()
         given_as: dict[str, str] = {}
-        for name in params:
+        for name, value in params.items():
             if name not in aliases:
                 hint = did_you_mean(name, aliases, list_all=False)
                 raise UnknownParameter(f"{self.title} has no parameter {name!r}.{hint}")
             main = aliases[name]
             if main in given_as:
                 raise ParameterError(f"{given_as[main]!r} and {name!r} are the same parameter")
-            if main in self.refused:
+            if main in self.refused and value not in self.harmless.get(main, ()):
                 raise ParameterError(f"{name} is not supported: {self.refused[main]}")
             given_as[main] = name
         # Check the numbers that an engine or the memory plan would misread or reject only later.

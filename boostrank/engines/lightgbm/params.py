@@ -65,6 +65,18 @@ REFUSED: dict[str, str] = {
     for name in names.split()
 }
 """The reason why each parameter is rejected, with the remedy, by main name."""
+_HARMLESS: dict[str, tuple[Any, ...]] = {
+    "forcedsplits_filename": ("",),
+    "forcedbins_filename": ("",),
+    "task": ("train", "training"),
+    "num_machines": (1, "1"),
+    "tree_learner": ("serial",),
+    "num_class": (1, "1"),
+    "linear_tree": (False, "false", 0, "0"),
+    "linear_lambda": (0, "0", "0.0"),
+    "cegb_tradeoff": (1, "1", "1.0"),
+    "cegb_penalty_split": (0, "0", "0.0"),
+}
 OF_COLUMNS = ("categorical_feature", "interaction_constraints", "monotone_constraints")
 """The parameters of single features, which depend on the data."""
 LISTS = (*OF_COLUMNS, "eval_at", "gpu_device_id_list", "label_gain", "metric")
@@ -89,7 +101,7 @@ class LightGBMParams(Params):
     )
 
     title = "LightGBM"
-    refused = REFUSED
+    refused, harmless = REFUSED, _HARMLESS
     untried = frozenset({*OF_COLUMNS, "verbosity", "num_threads"})
 
     def names(self) -> Mapping[str, str]:

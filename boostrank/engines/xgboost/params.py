@@ -93,6 +93,12 @@ REFUSED = {
     for name in names.split()
 }
 """The reason why each parameter is rejected, with the remedy, by main name."""
+_HARMLESS = {
+    "multi_strategy": ("one_output_per_tree",),
+    "num_class": (1,),
+    "num_parallel_tree": (1, "1"),
+    "validate_parameters": (True, False),
+}
 _NAMES = {
     **{
         alias: canonical
@@ -143,7 +149,7 @@ class XGBoostParams(Params):
     """The parameters of XGBoost, in its names or LightGBM's."""
 
     title, refused, of_objectives = "XGBoost", REFUSED, OF_OBJECTIVES
-    splits_outside_groups = True
+    harmless, splits_outside_groups = _HARMLESS, True
     untried = frozenset(
         {"interaction_constraints", "monotone_constraints", "nthread", "tree_method", "verbosity"}
     )
