@@ -47,9 +47,9 @@ def aged(
     sizes: bool = True,
     ending: str = "\npandas_categorical:null\n",
 ) -> str:
-    """Return a model as LightGBM 2.2 wrote it: no parameters, fewer fields."""
+    """Return a model as LightGBM 2.1 wrote it: no end of the trees, no parameters, fewer fields."""
     head, _, body = text.partition("\n\n")
-    trees, end, importances = body.partition("end of trees\n")
+    trees, _, importances = body.partition("end of trees\n")
     trees = re.sub(r"(?m)^(is_linear|leaf_weight|internal_weight)=.*\n", "", trees)
     lengths = " ".join(str(len(tree)) for tree in re.split("(?m)^(?=Tree=)", trees) if tree)
     head = re.sub("(?m)^version=.*$", f"version={version}", head)
@@ -61,7 +61,7 @@ def aged(
     listed = importances.partition("\nparameters:")[0].replace(
         "feature_importances", "feature importances"
     )
-    return head + "\n\n" + trees + end + listed.rstrip("\n") + "\n" + ending
+    return head + "\n\n" + trees + listed.rstrip("\n") + "\n" + ending
 
 
 def data_file(folder: Path) -> Path:
@@ -124,28 +124,43 @@ def test_report_01_the_commands_take_an_old_text(tmp_path: Path) -> None:
     )
 
 
-def test_report_01_an_old_text_cut_in_its_trees_or_that_lost_bytes_is_refused() -> None:
-    body = aged(trained(4, num_leaves=3), sizes=False).encode()
-    for length in range(body.index(b"end of trees\n") + len(b"end of trees")):
-        with pytest.raises(ModelError):
+@pytest.mark.parametrize("sizes", [True, False])
+def test_report_01_an_old_text_cut_at_any_byte_is_refused(sizes: bool) -> None:
+    body = aged(trained(2, num_leaves=3), sizes=sizes).encode()
+    whole = re.search(rb"importances:\n(?:.*=\d+\n)+", body).end() - 1  # type: ignore[union-attr]
+    taken = []
+    for length in range(len(body)):
+        try:
             parse_model(body[:length])
+            taken.append(length)
+        except ModelError:
+            continue
+    # What the command line wrote ends here, and Python's last line is only whole with its JSON.
+    # Sizes in the header tell that the trees are whole without what follows them.
+    after_trees = re.search(rb"\n*feature importances", body)
+    assert after_trees is not None
+    with_trees = [after_trees.start() + 3] if sizes else []
+    assert taken == [*with_trees, whole, whole + 1, whole + 2, len(body) - 1]
+    parse_model(body)
+
+
+def test_report_01_a_text_cut_before_the_names_of_its_categories_is_refused() -> None:
+    text = aged(trained(categorical_feature=[2], min_data_per_group=1, cat_smooth=0), "v3")
+    parse_model(text.encode())
+    with pytest.raises(ModelError, match="truncated"):
+        parse_model(text.partition("\nfeature importances")[0].encode())
+
+
+def test_report_01_an_old_text_that_lost_bytes_inside_is_refused() -> None:
+    body = aged(trained(4), sizes=False).encode()
     tree = body[body.index(b"Tree=2") : body.index(b"Tree=3")]
-    for damaged in (body.replace(tree, b""), body.replace(b"num_cat", b"x")):
+    for damaged in (
+        body.replace(tree, b""),
+        body.replace(b"\n\n\n\nfeature", b"\nfeature"),
+        body.replace(b"num_cat", b"x"),
+    ):
         with pytest.raises(ModelError):
             parse_model(damaged)
-
-
-def test_report_01_a_text_that_does_not_mark_the_end_of_its_trees_is_rewritten_by_lightgbm() -> (
-    None
-):
-    text = aged(trained()).replace("end of trees\n", "")
-    with pytest.raises(ModelError, match="before 2"):
-        parse_model(text.encode())
-    booster = lgb.Booster(model_str=text)
-    np.testing.assert_array_equal(
-        lgb.Booster(model_str=booster.model_to_string()).predict(X), booster.predict(X)
-    )
-    parse_model(booster.model_to_string().encode())
 
 
 def old_binary() -> bytes:

@@ -406,7 +406,7 @@ def test_a_text_says_where_it_is_no_text() -> None:
         b"x" + body,
         "this is not LightGBM model text: it must begin with a line 'tree'",
     )
-    refused(LIGHTGBM.parse, body.replace(b"end of trees", b"end of it"), "model text has no line")
+    refused(LIGHTGBM.parse, body.replace(b"end of trees", b"end of it"), "tree 3 has")
     refused(
         LIGHTGBM.parse, body[: body.index(b"end of trees")], "model text has no line 'end of trees'"
     )

@@ -39,6 +39,8 @@ _MAX_TREE_LINES = 22  # LightGBM's loader reads no further in a tree
 _INT32_MAX = 2**31 - 1
 _CATEGORIES = "pandas_categorical:"
 _END = b"\nend of trees\n"
+# What follows the trees where LightGBM up to 2.1 wrote no line for their end.
+_AFTER = re.compile(rb"\n(?=\n(?:feature[ _]importances:|parameters:|pandas_categorical:.*)\n)")
 _WHOLE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 # Numbers as LightGBM reads them, with at most 40 bytes, because NumPy allocates the size of the
 # longest for all.
@@ -212,23 +214,38 @@ def parse_text(data: bytes) -> LightGBMText:
         "model text has carriage returns: its line ends were converted (CRLF), or it is damaged;"
         r" `tr -d '\r' < FILE > model.txt` converts them back",
     )
+    # Find the header and the trees, also in files of versions that do not mark the end.
+    lacks_end = _END not in data
+    if lacks_end:
+        data = _AFTER.sub(_END, data, 1)
+    # Sizes in the header tell whether an old text without importances has all its trees.
+    has_sizes = re.search(rb"\ntree_sizes=\d[\d ]*\n", data) is not None
+    is_old = lacks_end and b"\nversion=v4\n" not in data
+    # The names of categories would follow the importances.
+    is_old &= re.search(rb"\nfeature_infos=(?:[^\n]* )?-?\d", data) is None
+    if _END not in data and has_sizes and is_old and data.endswith(b"\n\n\n"):
+        data, lacks_end = data[:-1] + _END, False
     header_end, trees_end = data.find(b"\n\n"), data.find(_END)
     refuse(
         not data.startswith(b"tree\n") or header_end < 0,
         "this is not LightGBM model text: it must begin with a line 'tree' and a header",
     )
-    refuse(
-        trees_end < 0,
-        "model text has no line 'end of trees': the file is truncated, or of LightGBM before 2.2;"
-        " lightgbm.Booster(model_file='FILE').save_model('model.txt') rewrites a whole one",
-    )
+    reason = "model text has no line 'end of trees': the file is truncated"
+    if not has_sizes:
+        reason += (
+            r"; if it has all its trees, `printf '\n\nend of trees\n' >> FILE` marks their end"
+        )
+    refuse(trees_end < 0, reason)
     # Parse the parts, and check each against the header's numbers.
     header = _header(data[:header_end].decode())
     n_features = _check_header(header)
     _check_sizes(_blocks(data), header)
-    trees, tail = list(_trees(data)), data[trees_end + 1 :]
-    parsed = _check_trees(data[:header_end], trees, tail=tail, n_features=n_features)
-    _check_tail(tail.decode())
+    parsed = _check_trees(
+        data[:header_end], list(_trees(data)), tail=data[trees_end + 1 :], n_features=n_features
+    )
+    _check_tail(parsed.tail.decode())
+    if lacks_end:
+        _check_importances(parsed)
     return parsed
 
 
@@ -520,6 +537,19 @@ def _parse_sets(tree: Tree) -> list[Int64Array]:
     if not is_ascending or set_ends[-1] != words.size:
         raise ModelError(f"tree {tree.number}: cat_boundaries do not fit cat_threshold")
     return np.split(words, set_ends[1:-1])
+
+
+def _check_importances(parsed: LightGBMText) -> None:
+    """Check that importances at the end of a text count every split, as cut ones do not."""
+    tail, gains = parsed.tail.decode(), parsed.nodes["split_gain"]
+    n_counted = sum(map(int, re.findall("(?m)^.*=([0-9]{1,10})$", tail)))
+    is_cut = not re.search(f"\n(parameters|{_CATEGORIES[:-1]}):", tail)
+    is_cut &= n_counted not in (gains.size, (gains > 0).sum())
+    refuse(
+        is_cut,
+        f"the importances count {n_counted} splits, but the trees have {gains.size}: the file is"
+        " truncated",
+    )
 
 
 def _check_tail(tail: str) -> None:
