@@ -178,14 +178,60 @@ class LogRounds:
             print(f"[{env.iteration + 1}]", *metrics, sep="\t")  # noqa: T201
 
 
+class OfXGBoost:
+    """A callback that calls an `xgboost.callback.TrainingCallback`, such as Optuna's.
+
+    Rounds count from 0 in each training, as in `xgboost.train`. `before` is the callback for the
+    start of a round.
+    """
+
+    before_iteration = False
+    order = 30
+
+    def __init__(self, callback: Any) -> None:
+        self._callback, self._history, self._model = callback, History(), None
+        if hasattr(callback, "rounds"):
+            self.stopping_rounds = callback.rounds
+
+    def before(self, env: Any) -> None:
+        """Begin the training or a round."""
+        if self._model is None:
+            self._model = self._callback.before_training(env.model.booster)
+        if self._callback.before_iteration(*self._arguments(env)):
+            raise StopTraining(env.iteration - 1)
+
+    before.before_iteration = True  # type: ignore[attr-defined]
+
+    def __call__(self, env: Any) -> None:
+        self._history(env)
+        try:
+            stops = self._callback.after_iteration(*self._arguments(env))
+        except KeyError as error:
+            results = ", ".join(f"{r[0]}-{r[1]}" for r in env.evaluation_result_list or [])
+            raise ParameterError(
+                f"{type(self._callback).__name__} needs {error}, but the evaluation returned"
+                f" {results or 'nothing'}"
+            ) from error
+        if stops or env.iteration == env.end_iteration - 1:
+            self._callback.after_training(self._model)
+            # XGBoost's early stopping leaves its best round in the booster.
+            best_round = env.model.booster.attr("best_iteration")
+            env.model.booster.set_attr(best_iteration=None, best_score=None)
+            if stops or best_round is not None:
+                raise StopTraining(int(best_round or env.iteration))
+
+    def _arguments(self, env: Any) -> tuple[Any, ...]:
+        return self._model, env.iteration - env.begin_iteration, self._history.values
+
+
 _INSTEAD = {
-    "EarlyStopping": "boostrank.EarlyStopping(rounds)",
+    "EarlyStopping": "early_stopping_rounds=",
     "EvaluationMonitor": "lightgbm.log_evaluation",
     "LearningRateScheduler": "lightgbm.reset_parameter(learning_rate=...)",
     "TrainingCheckPoint": "checkpoint=boostrank.Checkpoint(path)",
     "XGBoostPruningCallback": "LightGBMPruningCallback(trial, 'ndcg@10')",
 }
-"""The counterparts of XGBoost's callbacks."""
+"""The counterparts of callbacks that use methods of XGBoost's booster."""
 
 
 class History:
@@ -214,15 +260,22 @@ def make_callbacks(
 
     Callbacks that stop are disabled until the objective has settled.
     """
-    # Take callbacks for LightGBM's `CallbackEnv`.
-    callbacks = list(training.callbacks)
-    for callback in callbacks:
-        if isinstance(callback, Checkpoint):
+    # Take callbacks for LightGBM's `CallbackEnv`, and convert those of XGBoost.
+    callbacks: list[Callback] = []
+    for callback in training.callbacks:
+        if training.engine.name == "xgboost" and hasattr(callback, "after_iteration"):
+            adapted = OfXGBoost(callback)
+            callbacks += [adapted.before, adapted]
+        elif isinstance(callback, Checkpoint):
             raise ParameterError(AS_ARGUMENT)
-        if not callable(callback):
+        elif callable(callback):
+            callbacks.append(callback)
+        else:
             kind = type(callback).__name__
             instead = _INSTEAD.get(kind, "a callable that takes a lightgbm.callback.CallbackEnv")
-            raise ParameterError(f"{kind} is not a callback of boostrank: pass {instead}")
+            raise ParameterError(
+                f"{kind} is not a callback of backend={training.engine.name!r}: pass {instead}"
+            )
     # Find the round at which the objective settles, unless stops before it are allowed.
     patience, objective, settled = training.patience, training.objective, 0
     if objective is not None and not training.stops_early:

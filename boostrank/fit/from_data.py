@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -13,45 +14,68 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.types import ParamValues
 from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.data.engine_data import is_lightgbms
+from boostrank.fit.callbacks import LogRounds
 from boostrank.fit.execute import execute
 from boostrank.fit.resolve import resolve
+from boostrank.fit.settings import OBJECTIVE_NAMES, STOPPING_NAMES
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.options import KEYWORDS, F, TrainOptions, as_list, takes_options
 
-_INSTEAD = {
-    "dtrain": "pass train_set",
-    "evals": "pass valid_sets=[data] and valid_names=[name]",
-    "obj": "pass params={'objective': function}",
-    "fobj": "pass params={'objective': function}",
-    "custom_metric": "pass feval",
-    "maximize": "pass feval, whose results are (name, value, higher is better)",
-    "xgb_model": "pass init_model",
-    "early_stopping_rounds": "pass params={'early_stopping_round': rounds}",
-    "categorical_feature": "pass params={'categorical_feature': columns}",
-    "verbose_eval": "pass callbacks=[lightgbm.log_evaluation(period)]",
-    "evals_result": "the model has evals_result",
+_RENAMED = {
+    "dtrain": "train_set",
+    "evals": "valid_sets",
+    "custom_metric": "feval",
+    "xgb_model": "init_model",
+}
+_PARAM_NAMES = {
+    "obj": OBJECTIVE_NAMES,
+    "fobj": OBJECTIVE_NAMES,
+    "early_stopping_rounds": STOPPING_NAMES,
+    "categorical_feature": ("categorical_feature",),
+}
+_REFUSED = {
     "learning_rates": "pass callbacks=[lightgbm.reset_parameter(learning_rate=...)]",
     "feature_name": "name the features of the data: lightgbm.Dataset(X, y, feature_name=...), or "
     "RankingDataset.from_arrays(X, y, feature_names=...)",
 }
-"""What replaces arguments of `lgb.train` before LightGBM 4, and of `xgb.train`."""
+_FOREIGN = {*_RENAMED, *_PARAM_NAMES, *_REFUSED, "maximize", "evals_result", "verbose_eval"}
 
 
-def refuses_foreign_arguments(train: F) -> F:
-    """Decorate `boostrank.train` so that it names what replaces arguments of the engines' own
-    functions.
+def takes_foreign_arguments(train: F) -> F:
+    """Decorate `boostrank.train` so that it takes arguments of the engines' own functions.
+
+    `evals_result` is filled when the training ends. With several sets in `evals`, early stopping
+    watches the last, as in XGBoost. Metrics that return (name, value) get their direction from
+    `maximize`.
     """
 
     @functools.wraps(train)
     def called(*args: Any, **options: Any) -> Any:
-        for name in options.keys() & _INSTEAD.keys():
-            raise ParameterError(f"boostrank.train has no argument {name!r}: {_INSTEAD[name]}")
-        return train(*args, **options)
+        merged = options | inspect.signature(train).bind_partial(*args).arguments
+        if not options.keys() & _FOREIGN and not _are_pairs(merged.get("valid_sets")):
+            return train(*args, **options)
+        values = {name: merged.pop(name, None) for name in _FOREIGN}
+        foreign = {
+            name: value for name, value in values.items() if str(value) not in ("None", "auto")
+        }
+        history = foreign.pop("evals_result", {})
+        if not isinstance(history, dict):
+            raise ParameterError(f"evals_result={history!r} must be a dictionary, which is filled")
+        for name in foreign.keys() & _REFUSED:
+            raise ParameterError(f"boostrank.train has no argument {name!r}: {_REFUSED[name]}")
+        for name in foreign.keys() & _RENAMED:
+            if merged.get(_RENAMED[name]) is not None:
+                raise ParameterError(f"{_RENAMED[name]} is given twice, also as {name}")
+            merged[_RENAMED[name]] = foreign[name]
+        model = train(**_translated(merged, foreign))
+        history.clear()
+        history.update(model.evals_result)
+        return model
 
     return cast(F, called)
 
 
-@refuses_foreign_arguments
+@takes_foreign_arguments
 @takes_options(KEYWORDS.values())
 def train(
     params: ParamValues | None,
@@ -66,6 +90,10 @@ def train(
     **options: Any,
 ) -> RankingModel:
     """Train a ranker. The signature follows `lgb.train`.
+
+    Arguments of `lgb.train` before LightGBM 4, and of `xgb.train`, are also accepted:
+    `early_stopping_rounds`, `verbose_eval`, `evals_result`, `fobj`; `evals`, `obj`,
+    `custom_metric`, `maximize`.
 
     Args:
         params: LightGBM's parameter names and aliases, on either backend, and the objective's
@@ -86,8 +114,8 @@ def train(
         init_model: path, booster, fitted ranker or RankingModel to continue from its best round.
             Its objective is kept unless `params` sets another one.
         keep_training_booster: must be False. Use `init_model` to continue training.
-        callbacks: callbacks from LightGBM (on either backend) or boostrank, or any callable that
-            takes a `CallbackEnv`. They are called in every fold.
+        callbacks: callbacks from LightGBM (on either backend), XGBoost (on its backend) or
+            boostrank, or any callable that takes a `CallbackEnv`. They are called in every fold.
         backend: "lightgbm", "xgboost", or "linear" for scores X w, where each round is an optimiser
             step and the parameters are those in `boostrank.engines.linear.adapter.PARAMS`.
         conventions: treatment of gains, ties and empty queries in metrics, as a `Conventions` or a
@@ -189,8 +217,62 @@ def name_sets(
     return list(zip(set_names, sets, strict=True))
 
 
+# Arguments of `lgb.train` before LightGBM 4, and of `xgb.train`.
+
+
 def by_name(params: Any) -> dict[str, Any]:
-    """Return parameters by name, or raise ParameterError if they are no mapping."""
-    if not isinstance(params, Mapping | None):
-        raise ParameterError(f"params={params!r} must be a dictionary")
-    return dict(params or {})
+    """Return parameters by name, from a mapping or, as in XGBoost, pairs in which names recur."""
+    if params is None or isinstance(params, Mapping):
+        return dict(params or {})
+    merged: dict[str, Any] = {}
+    try:
+        for name, value in params:
+            merged[name] = [*as_list(merged[name]), value] if name in merged else value
+    except (TypeError, ValueError):
+        raise ParameterError(f"params={params!r} must be a dictionary") from None
+    return merged
+
+
+def _are_pairs(sets: Any) -> bool:
+    return isinstance(sets, list | tuple) and any(isinstance(pair, tuple) for pair in sets)
+
+
+def _translated(merged: dict[str, Any], foreign: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `boostrank.train`."""
+    # Arguments replace the parameters that they name, as in LightGBM and XGBoost.
+    params, callbacks = by_name(merged.pop("params", None)), merged.pop("callbacks", None) or ()
+    for name, aliases in _PARAM_NAMES.items():
+        if name in foreign:
+            params = {key: value for key, value in params.items() if key not in aliases}
+            params[aliases[0]] = foreign[name]
+    stops = any(params.get(name) for name in STOPPING_NAMES)
+    if _are_pairs(merged.get("valid_sets")):
+        pairs = list(merged["valid_sets"])
+        if merged.get("valid_names") or any(len(pair) != 2 for pair in pairs):
+            raise ParameterError(
+                "evals must be a list of pairs (data set, name), without valid_names"
+            )
+        pairs = [*pairs[-1:], *pairs[:-1]] if stops else pairs
+        merged["valid_sets"], merged["valid_names"] = map(list, zip(*pairs, strict=True))
+    metrics, maximize = as_list(merged.get("feval")), foreign.get("maximize")
+    if maximize is False and not metrics:
+        raise ParameterError(
+            "maximize=False: higher is better for boostrank's metrics; leave it out"
+        )
+    if maximize is not None or not stops:
+        merged["feval"] = [_directed(metric, bool(maximize)) for metric in metrics]
+    if period := foreign.get("verbose_eval"):
+        callbacks = [*callbacks, LogRounds(period)]
+    return merged | {"params": params, "callbacks": callbacks}
+
+
+def _directed(metric: Callable[..., Any], maximize: bool) -> Callable[..., Any]:
+    """Add a direction to results (name, value)."""
+
+    @functools.wraps(metric)
+    def called(*arguments: Any) -> Any:
+        results = metric(*arguments)
+        pairs = results if isinstance(results, list) else [results]
+        return [(*pair, maximize)[:3] if isinstance(pair, tuple) else pair for pair in pairs]
+
+    return called

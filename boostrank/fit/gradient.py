@@ -237,8 +237,8 @@ class RoundMetrics:
                 if not is_triple or np.ndim(entry[1]) > 0:
                     raise ParameterError(
                         "feval must return (name, value, higher is better), or a list of these, not"
-                        f" {result!r}. Pass a function of one query, (labels, scores) -> number, as"
-                        " metric"
+                        f" {result!r}; with maximize=, (name, value) is enough. Pass a function of"
+                        " one query, (labels, scores) -> number, as metric"
                     )
             results += entries
         names = [name for name, *_ in results]

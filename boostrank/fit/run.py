@@ -223,8 +223,8 @@ _INDIFFERENT = {"num_threads", "nthread", "verbosity", "verbose"}
 """Parameters that do not affect the model."""
 _STEPS = {"learning_rate": 0.1, "lambda_l2": 0.0, "reg_lambda": 0.0}
 """Parameters that determine the values of leaves, with their defaults."""
-_CHANGES_STEPS = "_ResetParameterCallback"
-"""Class of LightGBM's callback that changes the learning rate between rounds."""
+_CHANGE_STEPS = ("_ResetParameterCallback", "LearningRateScheduler")
+"""Classes of the engines' callbacks that change the learning rate between rounds."""
 
 
 def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
@@ -261,7 +261,7 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
 
 def _record_rounds(training: Training, objective: dict[str, Any]) -> TrainingRecord:
     record: TrainingRecord = {"rounds": training.rounds, "rounds_before": training.rounds_before}
-    is_mixed = any(type(callback).__name__ == _CHANGES_STEPS for callback in training.callbacks)
+    is_mixed = any(type(callback).__name__ in _CHANGE_STEPS for callback in training.callbacks)
 
     def find_rule(params: Any, objective: Any) -> list[Any]:
         step = training.engine.params.resolve_names(params or {})

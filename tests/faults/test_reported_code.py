@@ -131,15 +131,32 @@ def test_report_02_sets_of_lightgbm_on_the_same_arrays() -> None:
 # Reports, row 15: arguments of `lgb.train` before version 4, and of `xgb.train`.
 
 
-def test_report_15_objectives_and_categories_stand_in_params() -> None:
+def test_report_15_arguments_of_lightgbm_3(capsys: pytest.CaptureFixture[str]) -> None:
+    train, valid = lightgbm_sets()
+    recorded: dict[str, Any] = {"old": 1}
+    model = boostrank.train(
+        PLAIN,
+        train,
+        40,
+        valid_sets=[valid],
+        early_stopping_rounds=2,
+        verbose_eval=2,
+        evals_result=recorded,
+    )
+    assert model.best_iteration < 40
+    assert recorded == model.evals_result
+    assert [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()][:1] == ["[2]"]
+
     def loss(scores: Any, dataset: Any) -> Any:
         return scores - dataset.get_label(), np.ones_like(scores)
 
-    models = [boostrank.train(PLAIN | {"objective": loss}, lightgbm_sets()[0], 2) for _ in range(2)]
+    models = [
+        boostrank.train(PLAIN | {name: loss}, lightgbm_sets()[0], 2) for name in ("objective",)
+    ]
+    models.append(boostrank.train(PLAIN, lightgbm_sets()[0], 2, fobj=loss, verbose_eval=False))
     assert len({model.to_bytes() for model in models}) == 1
     coded = RankingDataset.from_arrays(np.c_[X, QID % 3], Y, qid=QID)
-    params = PLAIN | {"categorical_feature": [4]}
-    assert boostrank.train(params, coded, 2).categories.keys() == {"f5"}
+    assert boostrank.train(PLAIN, coded, 2, categorical_feature=[4]).categories.keys() == {"f5"}
 
 
 @pytest.mark.parametrize(
@@ -147,41 +164,95 @@ def test_report_15_objectives_and_categories_stand_in_params() -> None:
     [
         ({"learning_rates": [0.1] * 5}, r"reset_parameter\(learning_rate"),
         ({"feature_name": list("abcd")}, "feature_names="),
-        ({"early_stopping_rounds": 2}, "'early_stopping_round': rounds"),
-        ({"verbose_eval": False}, "log_evaluation"),
-        ({"evals_result": {}}, "evals_result"),
-        ({"categorical_feature": [0]}, "params="),
-        ({"fobj": max}, "'objective'"),
-        ({"obj": max}, "'objective'"),
-        ({"dtrain": None}, "train_set"),
-        ({"xgb_model": None}, "init_model"),
-        ({"custom_metric": max}, "feval"),
-        ({"maximize": False}, "higher is better"),
-        ({"evals": [1]}, "valid_sets="),
-        ({"valid_sets": [(1, "name")]}, "RankingDataset"),
-        ({"params": [("eta", 1)]}, "must be a dictionary"),
-        ({"callbacks": [xgb.callback.EarlyStopping(rounds=2)]}, "boostrank.EarlyStopping"),
-        ({"callbacks": [xgb.callback.LearningRateScheduler(max)]}, "reset_parameter"),
+        ({"maximize": False}, "maximize"),
+        ({"evals": [1]}, "RankingDataset"),
+        ({"callbacks": [xgb.callback.EarlyStopping(rounds=2)]}, "early_stopping_rounds="),
         ({"callbacks": [5]}, "callable"),
     ],
 )
 def test_report_15_what_cannot_be_taken_names_what_to_pass(arguments: Any, remedy: str) -> None:
     with pytest.raises(InputError, match=remedy):
-        boostrank.train(
-            **{"params": PLAIN, "train_set": lightgbm_sets()[0], "backend": "xgboost"} | arguments
-        )
+        boostrank.train(PLAIN, lightgbm_sets()[0], 5, **arguments)
 
 
 @pytest.mark.parametrize("backend", ENGINES)
-def test_report_15_pruning_callbacks_of_optuna(backend: str) -> None:
+def test_report_15_arguments_of_xgboost(backend: str) -> None:
+    train = RankingDataset.from_arrays(X[TRAIN], Y[TRAIN], qid=QID[TRAIN])
+    valid = RankingDataset.from_arrays(X[VALID], Y[VALID], qid=QID[VALID])
+    usual = boostrank.train(
+        PLAIN | {"early_stopping_round": 2},
+        train,
+        40,
+        [valid, train],
+        ["valid", "train"],
+        backend=backend,
+    )
+    recorded: dict[str, Any] = {}
+    params = [("objective", "lambdarank"), ("verbosity", -1), ("nthread", 1)]
+    pairs = [(train, "train"), (valid, "valid")]
+    model = boostrank.train(
+        params,
+        train,
+        40,
+        pairs,
+        backend=backend,
+        early_stopping_rounds=2,
+        evals_result=recorded,  # type: ignore[arg-type]
+    )
+    assert model.to_bytes() == usual.to_bytes()
+    assert recorded == usual.evals_result
+    metrics = {
+        "custom_metric": lambda scores, dataset: ("size", float(len(scores))),
+        "maximize": True,
+    }
+    measured = boostrank.train(
+        PLAIN, dtrain=train, num_boost_round=2, evals=pairs, backend=backend, **metrics
+    )
+    assert measured.evals_result["valid"]["size"] == [50.0, 50.0]
+    with pytest.raises(InputError, match="maximize="):  # XGBoost would guess the direction
+        boostrank.train(
+            PLAIN,
+            train,
+            2,
+            evals=pairs,
+            feval=metrics["custom_metric"],
+            early_stopping_rounds=1,
+            backend=backend,
+        )
+
+
+def test_report_15_callbacks_of_xgboost() -> None:
+    class Counting(xgb.callback.TrainingCallback):  # type: ignore[misc]
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            counted.append((epoch, len(evals_log["valid_0"]["ndcg@10"])))
+            return len(counted) == 3
+
+    counted: list[Any] = []
+    assert (
+        stopped("xgboost", early_stopping_rounds=None, callbacks=[Counting()]).best_iteration_ == 3
+    )
+    assert counted == [(0, 1), (1, 2), (2, 3)]
+    theirs = [xgb.callback.EarlyStopping(rounds=2, save_best=True)]
+    rounds = stopped("xgboost", early_stopping_rounds=None, callbacks=theirs).best_iteration_
+    assert rounds == stopped("xgboost").best_iteration_
+    rates = [xgb.callback.LearningRateScheduler([0.3] * 5)]
+    slow = ranker(backend="xgboost", callbacks=None).fit(X, Y, qid=QID).predict(X)
+    fast = ranker(backend="xgboost", callbacks=rates).fit(X, Y, qid=QID).predict(X)
+    assert np.ptp(fast) > np.ptp(slow)
+
+
+@pytest.mark.parametrize(
+    ("kind", "backend"), [("LightGBM", "lightgbm"), ("LightGBM", "xgboost"), ("XGBoost", "xgboost")]
+)
+def test_report_15_pruning_callbacks_of_optuna(kind: str, backend: str) -> None:
     optuna = pytest.importorskip("optuna")
-    pruning = pytest.importorskip("optuna_integration").LightGBMPruningCallback
+    pruning = getattr(pytest.importorskip("optuna_integration"), f"{kind}PruningCallback")
     study = optuna.create_study(
         direction="maximize", pruner=optuna.pruners.ThresholdPruner(lower=2, n_warmup_steps=1)
     )
+    key = {"LightGBM": "ndcg@10", "XGBoost": "valid_0-ndcg@10"}[kind]
     study.optimize(
-        lambda trial: stopped(backend, callbacks=[pruning(trial, "ndcg@10")]).best_iteration_,
-        n_trials=1,
+        lambda trial: stopped(backend, callbacks=[pruning(trial, key)]).best_iteration_, n_trials=1
     )
     assert study.trials[0].state == optuna.trial.TrialState.PRUNED
 
@@ -539,6 +610,8 @@ def test_report_15_no_objective_is_the_default() -> None:
     [
         {"feval": "ndcg"},
         {"feval": [3]},
+        {"evals_result": []},
+        {"verbose_eval": "yes"},
         {"valid_names": [1]},
         {"valid_names": 5},
         {"quality": 3},
@@ -546,9 +619,18 @@ def test_report_15_no_objective_is_the_default() -> None:
 )
 def test_report_15_arguments_of_another_type_are_named(arguments: Any) -> None:
     data = RankingDataset.from_arrays(X, Y, qid=QID)
-    name = next(iter(arguments))
+    name = next(iter(arguments)).replace("_eval", "")
     with pytest.raises(InputError, match=rf"{name}\w*="):
         boostrank.train(**{"params": PLAIN, "train_set": data, "valid_sets": [data]} | arguments)
+
+
+def test_report_15_a_callback_of_xgboost_names_the_results_that_exist() -> None:
+    class Pruning(xgb.callback.TrainingCallback):  # type: ignore[misc]
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            return evals_log["validation_0"] is None
+
+    with pytest.raises(InputError, match=r"'validation_0'.*valid_0-ndcg@10"):
+        stopped("xgboost", callbacks=[Pruning()])
 
 
 def test_report_16_results_have_the_names_of_xgbranker() -> None:

@@ -57,12 +57,13 @@ def test_a_dmatrix_trains_and_evaluates_as_the_same_arrays() -> None:
     weights = np.arange(1.0, QUERIES + 1)
     theirs = xgb.DMatrix(FRAME, Y, qid=QID, weight=weights)
     ours = RankingDataset.from_arrays(FRAME, Y, qid=QID, weight=weights)
-    params = {"objective": "rank:ndcg", "nthread": 1}
+    params, history = [("objective", "rank:ndcg"), ("nthread", 1), ("eval_metric", "map@3")], {}
+    params.append(("eval_metric", "ndcg@5"))
     model = boostrank.train(
-        params | {"eval_metric": ["map@3", "ndcg@5"]}, theirs, 3, [theirs], backend="xgboost"
+        params, theirs, 3, evals=[(theirs, "t")], evals_result=history, backend="xgboost"
     )
-    expected = boostrank.train(params, ours, 3, backend="xgboost")
-    assert list(model.evals_result["training"]) == ["map@3", "ndcg@5"]
+    expected = boostrank.train(dict(params[:2]), ours, 3, backend="xgboost")
+    assert list(history["t"]) == ["map@3", "ndcg@5"]
     assert model.feature_names == tuple("abcd")
     assert model.predict(theirs).tobytes() == expected.predict(FRAME).tobytes()
     assert boostrank.evaluate(model, theirs)["ndcg@10"].mean == pytest.approx(
