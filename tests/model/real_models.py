@@ -33,11 +33,11 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-def frame(text: str = "zß") -> pd.DataFrame:
-    """The same with pandas categories, texts, of which one is `text`, and numbers."""
+def frame() -> pd.DataFrame:
+    """The same with pandas categories, texts and numbers."""
     X, _ = data()
     table = pd.DataFrame(X[:, :4], columns=["größe", "b", "c", "d"])
-    table["e"] = pd.Categorical(np.array(["x", "yy", text])[X[:, 5].astype(int)])
+    table["e"] = pd.Categorical(np.array(["x", "yy", "zß"])[X[:, 5].astype(int)])
     return table.assign(f=pd.Categorical(X[:, 4].astype(int)))
 
 
@@ -146,8 +146,8 @@ def xgboost_models() -> dict[str, bytes]:
         "approx": train_xgboost(tree_method="approx", gamma=3),
         "leaf by leaf": train_xgboost(grow_policy="lossguide", max_leaves=9, max_depth=0),
         "one leaf": train_xgboost(gamma=1e9),
-        "one category at a time": train_xgboost(X=frame("zs"), max_cat_to_onehot=100),
-        "sets of categories": train_xgboost(X=frame("zs"), max_cat_to_onehot=1, max_depth=5),
+        "one category at a time": train_xgboost(X=frame(), max_cat_to_onehot=100),
+        "sets of categories": train_xgboost(X=frame(), max_cat_to_onehot=1, max_depth=5),
         "unbiased": train_xgboost(lambdarank_unbiased=True),
         "extreme": train_xgboost(eta=1e4),
     }

@@ -16,6 +16,7 @@ from boostrank.core.errors import ModelError
 from boostrank.engines.lightgbm.model_text import _parse_whole
 from boostrank.engines.linear.format import LINEAR
 from boostrank.engines.trees import Leaves, sum_of_starts
+from boostrank.engines.xgboost.schema import WHOLE_TYPES, CategoryNames, count_categories
 from boostrank.kernels.curves import Curve
 
 CONTENT: dict[str, Any] = {
@@ -209,6 +210,25 @@ def test_a_tree_whose_documents_nobody_counted_has_them_alike() -> None:
 @pytest.mark.parametrize("value", [0.0, math.inf])
 def test_leaves_that_are_all_zero_or_not_finite_stay_as_they_are(value: float) -> None:
     assert Leaves(np.array([0, 0]), np.array([value, value]), np.ones(2)).in_units() is None
+
+
+@pytest.mark.parametrize("kind", WHOLE_TYPES)
+def test_fault_086_categories_are_numbers_of_their_type(kind: int) -> None:
+    type_ = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64][
+        kind - 9
+    ]
+    low, high = int(np.iinfo(type_).min), min(int(np.iinfo(type_).max), 2**63 - 1)
+    assert count_categories(CategoryNames([low, high], type=kind), "cats") == 2
+    for value in (low - 1, high + 1):
+        with pytest.raises(ModelError, match="cats"):
+            count_categories(CategoryNames([value], type=kind), "cats")
+
+
+def test_fault_086_a_category_may_be_the_empty_text() -> None:
+    assert count_categories(CategoryNames([97], [0, 0, 1]), "cats") == 2
+    for offsets in ([0, 2, 1], [1, 1, 1], [0, 0, 2]):
+        with pytest.raises(ModelError, match="offsets"):
+            count_categories(CategoryNames([97], offsets), "cats")
 
 
 def test_fault_086_whole_numbers_end_where_the_loader_would_wrap_around() -> None:

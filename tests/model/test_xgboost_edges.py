@@ -299,13 +299,13 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     ),
     "categories that are none": (set_in_forest("cats", 5), "cats"),
     "columns that are none": (set_in_forest("cats", {}), "enc"),
-    "too few columns": (set_in_forest("cats", "enc", [{"values": []}]), "(cats)"),
+    "too few columns": (set_in_forest("cats", "enc", [{"values": []}]), "cats describe 1 columns"),
     "a column that is none": (set_in_forest("cats", "enc", [5] * 6), "cats.enc[0]"),
-    "columns of no type": (set_in_forest("cats", "enc", [{"values": []}] * 6), "(cats)"),
+    "columns of no type": (set_in_forest("cats", "enc", [{"values": []}] * 6), "cats of column 0"),
     "an order of nothing": (set_in_forest("cats", "sorted_idx", 5), "cats.sorted_idx"),
     "an order without columns": (
         set_in_forest("cats", "sorted_idx", [0]),
-        "its names of categories (cats)",
+        "cats: feature_segments do not fit the columns",
     ),
 }
 

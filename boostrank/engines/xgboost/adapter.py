@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -147,7 +146,7 @@ class XGBoostBooster(Booster):
             first_rounds.set_attr(**{ATTRIBUTE: str(self.start_trees)})
         body = bytes(first_rounds.save_raw("json"))
         if "c" in (self.native.feature_types or ()):  # a slice loses the names of categories
-            body = with_names(body, names_in(json.loads(self.to_bytes())))
+            body = with_names(body, names_in(self.to_bytes()))
         return body
 
     def expose(self, best_rounds: int) -> Any:
@@ -171,7 +170,7 @@ class XGBoostBooster(Booster):
         types = self.native.feature_types or ()
         if "c" not in types:
             return {}
-        values = names_in(json.loads(self.to_bytes()))
+        values = names_in(self.to_bytes())
         return {
             names[i]: Categories(values.get(i))
             for i, kind in enumerate(types[: len(names)])

@@ -27,13 +27,7 @@ from boostrank.engines.trees import (
     sum_of_starts,
     write_json,
 )
-from boostrank.engines.xgboost.model_json import (
-    ATTRIBUTE,
-    names_in,
-    read_curve,
-    start_trees,
-    write_start,
-)
+from boostrank.engines.xgboost.model_json import ATTRIBUTE, read_curve, start_trees, write_start
 from boostrank.engines.xgboost.schema import DELETED, FLOAT32_MAX, largest_leaves
 from boostrank.kernels.curves import Curve
 from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT
@@ -106,7 +100,6 @@ class XGBoostFormat(ModelFormat):
         """
         model = XGBoostModel(read_json(body))
         largest_leaf, learner = largest_leaves(model.document), model.document["learner"]
-        names_in(model.document)
         # Check the claim of a linear start against the trees of the file.
         claimed = learner["attributes"].get(ATTRIBUTE, "0")
         n_start_trees = start_trees(model.forest["trees"])

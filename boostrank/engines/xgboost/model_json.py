@@ -18,61 +18,67 @@ _NONE: Json = {"enc": [], "feature_segments": [], "sorted_idx": []}
 
 def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes:
     """Replace the category names in an unchecked file that XGBoost wrote, or return the same file
-    if they are neither ASCII text nor integers, whose order is the same everywhere.
+    if it cannot store them.
 
     Args:
-        names: category names of each column in the order of the codes; empty to remove them.
+        names: category names of each column in the order of the codes, ASCII text or integers;
+            empty to remove them.
     """
     document = json.loads(body)
-    learner = document["learner"]
-    columns = int(learner["learner_model_param"]["num_feature"])
+    forest = document["learner"]["gradient_booster"]["model"]
+    columns = int(document["learner"]["learner_model_param"]["num_feature"])
     names_of_columns = [names.get(i) or () for i in range(columns)] if names else []
-    cats = _cats(names_of_columns)
-    if cats is None or None in names.values():
+    encoded_columns = [_encoded(column_names) for column_names in names_of_columns]
+    if None in names.values() or None in encoded_columns:
         return body
-    learner["gradient_booster"]["model"]["cats"] = cats
+    forest["cats"] = {
+        "enc": encoded_columns,
+        "feature_segments": np.cumsum([0, *map(len, names_of_columns)]).tolist() if names else [],
+        "sorted_idx": [
+            i
+            for column in names_of_columns
+            for i in sorted(range(len(column)), key=column.__getitem__)
+        ],
+    }
     return write_json(document)
 
 
-def names_in(document: Json) -> dict[int, tuple[Any, ...]]:
-    """Return the category names of each column of a model.
-
-    Raises:
-        ModelError: `with_names` would not write them.
+def names_in(body: bytes) -> dict[int, tuple[Any, ...]]:
+    """Return the category names of each column in a checked file, unless the version that wrote it
+    garbled them.
     """
-    learner = document["learner"]
-    n_features = int(learner["learner_model_param"]["num_feature"])
-    cats = learner["gradient_booster"]["model"].get("cats", _NONE)
-    columns = [_decoded(column) for column in cats["enc"]]
-    written = _cats(columns)
-    is_plain = written is not None and all(cats[key] == written[key] for key in _NONE)
-    refuse(
-        not is_plain or len(columns) not in (0, n_features),
-        "its names of categories (cats) are damaged, or neither ASCII text nor 64-bit integers:"
-        " rename the categories, or pass codes, before XGBoost trains",
-    )
-    return {i: names for i, names in enumerate(columns) if names}
+    document = json.loads(body)
+    if _is_garbled(document):
+        return {}
+    decoded = {i: _decoded(column) for i, column in enumerate(_columns(document))}
+    return {i: names for i, names in decoded.items() if names}
 
 
 def readable(body: bytes) -> bytes:
-    """Rewrite a file for XGBoost's reader, which does not decode escaped letters."""
-    return write_json(json.loads(body)) if b"\\u" in body else body
+    """Rewrite a file for XGBoost's reader, which does not decode escaped letters.
 
-
-def _cats(columns: Sequence[Sequence[Any]]) -> Json | None:
-    """Return the category names of all columns as XGBoost writes them, or None if it would write
-    some in another way.
+    Garbled category names are removed, because a later version would claim to have written them.
     """
-    encoded_columns = [_encoded(names) for names in columns]
-    if None in encoded_columns:
-        return None
-    return {
-        "enc": encoded_columns,
-        "feature_segments": np.cumsum([0, *map(len, columns)]).tolist() if columns else [],
-        "sorted_idx": [
-            i for column in columns for i in sorted(range(len(column)), key=column.__getitem__)
-        ],
-    }
+    if b'"offsets"' not in body and b"\\u" not in body:
+        return body
+    document = json.loads(body)
+    if _is_garbled(document):
+        document["learner"]["gradient_booster"]["model"]["cats"] = _NONE
+    return write_json(document)
+
+
+def _is_garbled(document: Json) -> bool:
+    """Return True for non-ASCII text from XGBoost before 3.4, which did not store the text's length
+    in bytes.
+    """
+    texts = (column["values"] for column in _columns(document) if "offsets" in column)
+    return document["version"][:2] < [3, 4] and any(
+        not 0 <= byte < 128 for text in texts for byte in text
+    )
+
+
+def _columns(document: Json) -> list[Json]:
+    return list((document["learner"]["gradient_booster"]["model"].get("cats") or _NONE)["enc"])
 
 
 def _encoded(names: Sequence[Any]) -> Json | None:
@@ -87,8 +93,9 @@ def _encoded(names: Sequence[Any]) -> Json | None:
 def _decoded(column: Json) -> tuple[Any, ...]:
     if "offsets" not in column:
         return tuple(column["values"])
-    text = bytes(value % 128 for value in column["values"]).decode()  # other bytes are not ASCII
-    return tuple(text[start:stop] for start, stop in itertools.pairwise(column["offsets"]))
+    text, offsets = bytes(value % 256 for value in column["values"]), column["offsets"]
+    spans = itertools.pairwise(offsets)
+    return tuple(text[start:stop].decode(errors="replace") for start, stop in spans)
 
 
 ATTRIBUTE = "boostrank_start"

@@ -6,7 +6,9 @@ files are checked first. The checks accept the files of XGBoost 1.6 to 3.x.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -71,10 +73,11 @@ class Tree(Struct):
 
 
 class CategoryNames(Struct):
-    """The categories of a column: text, which ends at the offsets, or numbers."""
+    """The categories of a column: text, which ends at the offsets, or numbers of a type."""
 
-    values: list[int]
+    values: list[int | float]
     offsets: list[Whole] | UnsetType = UNSET
+    type: int = 0
 
 
 class Categories(Struct):
@@ -208,6 +211,8 @@ def _check_forest(forest: Forest, n_features: int) -> Float64Array:
     refuse(
         n_bits > _MAX_CATEGORY_BITS, f"the categorical splits would need {n_bits / 2**33:.1f} GiB"
     )
+    if forest.cats is not UNSET:
+        _check_category_names(forest.cats, n_features)
     return largest_leaf
 
 
@@ -319,3 +324,63 @@ def _check_categorical_splits(tree: Tree, location: str) -> int:
         f"{location}: categories_segments and categories_sizes do not fit the list of categories",
     )
     return int(np.maximum.reduceat(categories, starts).sum()) if categorical_nodes.size else 0
+
+
+def _check_category_names(cats: Categories, n_features: int) -> None:
+    n_columns = len(cats.enc)
+    refuse(
+        n_columns not in (0, n_features),
+        f"cats describe {n_columns} columns, but the model has {n_features}",
+    )
+    sizes = [count_categories(column, f"cats of column {i}") for i, column in enumerate(cats.enc)]
+    order, ends = cats.sorted_idx, cats.feature_segments or [0]
+    refuse(
+        ends != [0, *itertools.accumulate(sizes)] or ends[-1] != len(order),
+        "cats: feature_segments do not fit the columns",
+    )
+    refuse(
+        any(
+            sorted(order[start:stop]) != list(range(stop - start))
+            for start, stop in itertools.pairwise(ends)
+        ),
+        "cats: sorted_idx is not an order of the categories",
+    )
+
+
+# XGBoost's numbers of the types of categories (Value::ValueKind), and what Python's lists of them
+# hold.
+_REAL_TYPES = (7, 8)
+WHOLE_TYPES: dict[int, Any] = dict(
+    enumerate(map(np.dtype, "bBhHiIqQ"), 9)
+)  # int8, uint8, ..., uint64
+
+
+def count_categories(column: CategoryNames, location: str) -> int:
+    """Check the categories of a column, and return their number."""
+    if column.offsets is not UNSET:
+        _check_whole(column.values, -128, 255, location)
+        if column.offsets:
+            refuse(
+                column.offsets[0] != 0
+                or column.offsets[-1] != len(column.values)
+                or column.offsets != sorted(column.offsets),
+                f"{location}: offsets do not fit the text",
+            )
+        return max(0, len(column.offsets) - 1)
+    if column.type in _REAL_TYPES:
+        whole = [value for value in column.values if isinstance(value, int)]
+        _check_whole(whole, -(2**63), 2**63 - 1, location)
+    elif column.type in WHOLE_TYPES:
+        limits = np.iinfo(WHOLE_TYPES[column.type])
+        _check_whole(column.values, int(limits.min), min(int(limits.max), 2**63 - 1), location)
+    else:
+        raise ModelError(f"{location} have no known type")
+    return len(column.values)
+
+
+def _check_whole(values: Sequence[int | float], low: int, high: int, location: str) -> None:
+    are_whole = set(map(type, values)) <= {int} and all(low <= value <= high for value in values)
+    refuse(
+        not are_whole,
+        f"{location}: values has an entry that is not a whole number from {low} to {high}",
+    )
