@@ -110,7 +110,6 @@ def is_defined(spec: Any, scores: np.ndarray, values: Values) -> bool:
     ):
         return False
     grows = spec.name in (
-        "gbrank",
         "query-rmse",
         "ranksvm",
         "regression",

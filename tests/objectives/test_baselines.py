@@ -72,9 +72,9 @@ def test_ranksvm_keeps_its_digits_far_from_zero():
     assert np.array_equal(far[1], near[1])
 
 
-def test_a_newton_step_of_gbrank_swaps_a_wrong_pair_and_leaves_tau_between():
+def test_a_newton_step_of_ranksvm_swaps_a_wrong_pair_and_leaves_the_margin_between():
     scores = np.array([0.3, 2.0])
-    _, grad, hess = evaluate_named("gbrank", [1, 0], scores, tau=0.5)
+    _, grad, hess = evaluate_named("ranksvm", [1, 0], scores, margin=0.5)
     assert scores - grad / hess == pytest.approx([2.0 + 0.5, 0.3 - 0.5])
 
 
