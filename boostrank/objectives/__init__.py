@@ -17,6 +17,7 @@ _OTHER_WORDS = {
     "query_softmax softmax": ("listnet", "xe-ndcg"),
     "query_cross_entropy rmse centred-regression": ("query-rmse", "regression"),
     "hinge gbrank": ("ranksvm",),
+    "stochastic-rank": ("yetirank", "lambdarank"),
     "ndcg-loss2++": ("lambdaloss",),
 }
 """The objectives to use instead of metrics and of other programs' losses."""

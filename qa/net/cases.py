@@ -110,8 +110,7 @@ training("max-trees", "auto", rounds=9, params=STOP, max_trees=12, folds=2)
 
 OBJECTIVES = """
 approx-ap approx-ndcg lambdaloss lambdarank listnet margin-ndcg query-rmse ranknet ranksvm reg-shf-sdcg
-regression sdcg shf-sdcg smooth-ap smooth-mrr smooth-ndcg soft-ndcg stochastic-rank xe-ndcg
-yetirank
+regression sdcg shf-sdcg smooth-ap smooth-mrr smooth-ndcg soft-ndcg xe-ndcg yetirank
 """
 
 

@@ -19,7 +19,6 @@ BY_ORDER = (
     "lambdarank",
     "lambdaloss",
     "smooth-ndcg",
-    "stochastic-rank",
     "xe-ndcg",
     "yetirank",
 )

@@ -19,7 +19,6 @@ CUT_OFFS = {
     "smooth-ndcg": True,
     "margin-ndcg": True,
     "lambdarank": True,
-    "stochastic-rank": True,
     "yetirank": True,
 }
 LISTS = [

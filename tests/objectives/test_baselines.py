@@ -4,7 +4,7 @@ come from.
 
 from __future__ import annotations
 
-from math import exp, log, log2, pi, sqrt
+from math import exp, log, log2
 
 import lightgbm as lgb
 import numpy as np
@@ -183,45 +183,6 @@ def test_tied_documents_are_neighbours_in_two_orders_of_three():
         "yetirank", [1, 0, 0], [0.0, 0.0, 0.0], permutations=20_000, decay=0.0
     )
     assert grad == pytest.approx(0.15 / 2 / 3 * np.array([-2, 1, 1]), rel=0.05)
-
-
-def test_two_documents_of_stochastic_rank_know_no_noise():
-    # Both means move with the other's noise: what is left is N(x | 0, 2 sigma^2).
-    sigma, x = 0.7, 0.4
-    density = exp(-(x**2) / (4 * sigma**2)) / (2 * sigma * sqrt(pi))
-    loss, grad, hess = evaluate_named("stochastic-rank", [0, 2], [x, 0.0], sigma=sigma)
-    pull = (1 - 1 / log2(3)) * density
-    assert loss == pytest.approx(-1 / log2(3), rel=1e-14)
-    assert grad == pytest.approx([pull, -pull], rel=1e-11)
-    assert list(hess) == [1.0, 1.0]
-    # mu moves the relevant document, of label 2, down by sigma mu 2.
-    shifted = evaluate_named("stochastic-rank", [0, 2], [x, 0.0], sigma=sigma, mu=0.5)[1]
-    assert shifted[0] == pytest.approx(
-        pull / density * exp(-((x + sigma) ** 2) / (4 * sigma**2)) / (2 * sigma * sqrt(pi))
-    )
-
-
-def test_stochastic_rank_averages_to_the_gradient_of_the_smoothed_metric():
-    labels, scores, sigma = [0, 1, 2], np.array([0.5, 0.2, -0.3]), 0.8
-    eps = np.random.default_rng(0).normal(size=(1_000_000, 3))
-    ranked = np.argsort(-(scores + sigma * eps), axis=1)
-    ndcg = (np.exp2(labels) - 1)[ranked] @ [1, 1 / log2(3), 0.5] / (3 + 1 / log2(3))
-    expected = -(ndcg - ndcg.mean()) @ eps / len(eps) / sigma
-    _, grad, _ = evaluate_named(
-        "stochastic-rank", labels, scores, sigma=sigma, draws=20_000, scale_free=0.0
-    )
-    assert np.abs(expected).max() > 0.08
-    assert grad == pytest.approx(expected, abs=3e-3)
-
-
-def test_the_scale_free_gradient_has_no_part_along_the_scores():
-    rng = np.random.default_rng(3)
-    labels, scores = rng.integers(0, 4, 12), rng.normal(size=12)
-    centred = scores - scores.mean()
-    for share, left in ((1.0, 0.0), (0.25, 0.75), (0.0, 1.0)):
-        _, grad, _ = evaluate_named("stochastic-rank", labels, scores, scale_free=share, nu=1e-12)
-        _, whole, _ = evaluate_named("stochastic-rank", labels, scores, scale_free=0.0)
-        assert grad @ centred == pytest.approx(left * (whole @ centred), abs=1e-12)
 
 
 @pytest.mark.parametrize("spec", RANDOM, ids=lambda spec: spec.name)
