@@ -149,7 +149,7 @@ MUTATIONS = [
     (SCALARS, "order[low + i]", "order[middle - 1 - i]", PRIMITIVES),
     # Near-linear sums.
     (EXP, "out[i] += above * down", "out[i] += down", EXPSUM),
-    (EXP, "out[j - 1] += below * up", "out[j - 1] += up", EXPSUM),
+    (EXP, "out[j - 1] += up", "out[j - 1] -= up", EXPSUM),
     (EXP, "out_odd[i] -= odd_down", "out_odd[i] += odd_down", EXPSUM),
     (EXP, "out_even[j - 1] += even_up", "out_even[j] += even_up", EXPSUM),
     (EXP, "out[i] += sign * tree[k]", "out[i] += tree[k]", HINGE_SUMS),
