@@ -111,17 +111,15 @@ def add_sums(
     w: Float64Array,
     coefficients: Coefficients,
     above: float,
-    below: float,
     out: Float64Array,
     state: Float64Array,
 ) -> None:
-    """Add above * sum_{j above i} w_j f_ij + below * sum_{j below i} w_j f_ij to every out_i.
+    """Add above * sum_{j above i} w_j f_ij + sum_{j below i} w_j f_ij to every out_i.
 
     Args:
         r: float64[n], from `decays`.
         coefficients: coefficients of f, whose number is even, at most 12, and part of the type.
-        above, below: factors of the two sides; 1 and 1 make f an even function of the difference,
-            -1 and 1 an odd one.
+        above: 1 makes f an even function of the difference, -1 an odd one.
         state: float64[ROOM], overwritten.
     """
     n, slots = r.shape[0], 2 * len(coefficients)
@@ -133,7 +131,7 @@ def add_sums(
         j = n - i
         down, up = advance(state, (coefficients,), (r[i], r[j]), (w[i - 1], w[j]))
         out[i] += above * down
-        out[j - 1] += below * up
+        out[j - 1] += up
 
 
 @inline
@@ -146,9 +144,7 @@ def add_odd_and_even(
     out_even: Float64Array,
     state: Float64Array,
 ) -> None:
-    """Run `add_sums` for two functions at once, where `above` is -1 for `odd` and 1 for `even`, and
-    `below` is 1.
-    """
+    """Run `add_sums` for two functions at once, where `above` is -1 for `odd` and 1 for `even`."""
     n, slots = r.shape[0], 2 * len(odd)
     state[:slots] = 0.0
     for i in range(1, n):

@@ -9,8 +9,7 @@ exp(-4 (y - (u + u') / 2)^2). All terms are positive and the error is relative f
 distance. A document uses only the `TAPS` points around it; the truncated part is at most exp(-(TAPS
 h)^2 / 2), for a pair TAPS h / 2 apart.
 
-`gauss_gradient`, for SmoothNDCG, computes Gaussian averages over one sorted list and their
-gradients.
+`gauss_gradient` computes Gaussian averages over one sorted list and their gradients.
 
     sum_i w_i e_ij v_i,   e_ij = exp(-(u_i - u_j)^2)      for every anchor j
 
@@ -24,17 +23,6 @@ An absolute difference |v_i - c_j| is not a product, but sums of it follow from 
 Documents are in slots of ascending value. The slots are cumulated after the last document that
 reaches a point; two numbers then give the part below c_j. The lattice moves along the list and has
 `CELLS` points, however wide the list is.
-
-`gaussian_rank_changes`, for StochasticRank, computes how a metric changes as one document moves
-past the others.
-
-    F_a = sum_{q < a} drop_q (g_a - g_q) e_aq + sum_{q > a} drop_(q-1) (g_a - g_q) e_aq,
-    e_aq = exp(-(x_q - c_a)^2 / (2 v))
-
-over documents by descending x. A document is at x_a, its Gaussian is centred at c_a, and the weight
-of another document depends on which of the two comes first. So on the way down the list, and also
-on the way up, every document reads the lattice with the documents before it, and then adds itself.
-With u = x / sqrt(2 v) that is the lattice above.
 """
 
 from __future__ import annotations
@@ -290,112 +278,3 @@ def _read(lattice: _Lattice, k: int, begin: int) -> tuple[float, float, float, f
         wu += p[m] * sums[4 * m + 2]
         wvu += p[m] * sums[4 * m + 3]
     return w, wv, wu, wvu
-
-
-_REACH = 64  # cells around a document that the lattice covers; noise never exceeds 40
-_SPAN = 512  # cells of the lattice; more of them mean fewer moves
-_GAP = 1.5 * _REACH * STEP  # gap in u across which Gaussians are negligible
-
-
-@inline
-@allocates
-def gaussian_rank_changes(
-    x: Float64Array,
-    centre: Float64Array,
-    deviation: float,
-    gains: Float64Array,
-    drop: Float64Array,
-    out: Float64Array,
-) -> None:
-    """Write F of every document, multiplied by the factor of the density, to `out`.
-
-    All arrays are float64[n]; `centre`, c, is within 16 deviations (sqrt v) of x.
-    """
-    grid, p = np.empty((2, _SPAN)), np.empty(TAPS)
-    out[:] = 0.0
-    for side in (1.0, -1.0):
-        _pass(side, x, centre, 1.0 / (math.sqrt(2.0) * deviation), gains, drop, grid, p, out)
-    factor = 1.0 / (math.sqrt(2.0 * math.pi) * deviation)
-    for a in range(x.shape[0]):
-        out[a] *= factor
-
-
-@inline
-def _pass(
-    side: float,
-    x: Float64Array,
-    centre: Float64Array,
-    unit: float,
-    gains: Float64Array,
-    drop: Float64Array,
-    grid: Float64Array,
-    p: Float64Array,
-    out: Float64Array,
-) -> None:
-    """Go down the list (side 1) or up (side -1) with ascending u; each document reads the lattice,
-    then is added.
-    """
-    n = x.shape[0]
-    grid[:] = 0.0
-    base, u = -_REACH, 0.0
-    # A document at `origin` has u = `origin_u`.
-    origin, origin_u = x[0] if side > 0.0 else x[n - 1], 0.0
-    for k in range(n):
-        a = k if side > 0.0 else n - 1 - k
-        next_u = origin_u + side * (origin - x[a]) * unit
-        # Clip gaps at `_GAP`: u keeps its digits, and cell numbers fit an integer.
-        if next_u > u + _GAP:
-            next_u = u + _GAP
-            origin, origin_u = x[a], next_u
-        u = next_u
-        cell = int(u / STEP)
-        # Move the lattice along.
-        if cell + _REACH > base + _SPAN:
-            shift = cell - _REACH - base
-            kept = max(_SPAN - shift, 0)
-            for m in range(kept):
-                grid[0, m], grid[1, m] = grid[0, m + shift], grid[1, m + shift]
-            grid[:, kept:] = 0.0
-            base += shift
-        # Read the sums around the centre of the document's Gaussian.
-        centre_u = origin_u + side * (origin - centre[a]) * unit
-        centre_cell = math.floor(centre_u / STEP)
-        factor, growth = lattice_factors(centre_u - (centre_cell - HALF) * STEP)
-        lattice_weights(factor, growth, p)
-        # The bounds are never reached; they keep memory safe.
-        begin = max(0, min(int(centre_cell) - HALF - base, _SPAN - TAPS))
-        weights, weighted_gains = grid[0, begin : begin + TAPS], grid[1, begin : begin + TAPS]
-        out[a] += _read_change(p, gains[a], weights, weighted_gains)
-        # Add the document, with the drop of the discount that others cross.
-        crossed = a if side > 0.0 else a - 1
-        if crossed >= 0 and drop[crossed] != 0.0:
-            factor, growth = lattice_factors(u - (cell - HALF) * STEP)
-            lattice_weights(factor, growth, p)
-            begin = max(0, min(cell - HALF - base, _SPAN - TAPS))
-            weights, weighted_gains = grid[0, begin : begin + TAPS], grid[1, begin : begin + TAPS]
-            _add_change(p, drop[crossed], gains[a], weights, weighted_gains)
-
-
-@inline_sums
-def _read_change(
-    p: Float64Array, gain: float, weights: Float64Array, weighted_gains: Float64Array
-) -> float:
-    weight_sum, gain_sum = 0.0, 0.0
-    for m in range(p.shape[0]):
-        weight_sum += p[m] * weights[m]
-        gain_sum += p[m] * weighted_gains[m]
-    return gain * weight_sum - gain_sum
-
-
-@inline_sums
-def _add_change(
-    p: Float64Array,
-    weight: float,
-    gain: float,
-    weights: Float64Array,
-    weighted_gains: Float64Array,
-) -> None:
-    for m in range(p.shape[0]):
-        share = weight * p[m]
-        weights[m] += share
-        weighted_gains[m] += gain * share

@@ -78,15 +78,11 @@ class RankedList(NamedTuple):
 
 
 class PairWeights(NamedTuple):
-    """The factors of W, and the sharpness alpha of the loss of a pair.
-
-    With `every_pair`, document i has the weight g_i d(i) against every other, instead of W.
-    """
+    """The factors of W, and the sharpness alpha of the loss of a pair."""
 
     alpha: float
     by_rank: float
     by_delta: float
-    every_pair: bool
 
 
 @inline

@@ -12,8 +12,7 @@ and document, so it does not depend on threads or processes.
 
 The scale of the scores does not change a ranking, so a gradient along the scores only sharpens the
 smoothing. Control removes that part, so with 1 and nu = 0 the gradient is orthogonal to the centred
-scores. The curvature is not changed, since it belongs to single scores. (StochasticRank also
-centres g, because its samples do not sum to zero.)
+scores. The curvature is not changed, since it belongs to single scores.
 
 Normalisation gives similar weights to queries with many strong gradients and to queries with few.
 With l1, an almost solved query has as much weight as an unsolved one; log leaves weak gradients

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float64Array
 from boostrank.kernels.expsum import (
     DIRECT,
     SIGMOID,
@@ -104,7 +104,7 @@ def soft_gradient(
         return
     # sum_j w_pj c_j
     weighted_slopes[:] = 0.0
-    add_sums(steps, slope, SLOPE, 1.0, 1.0, weighted_slopes, state)
+    add_sums(steps, slope, SLOPE, 1.0, weighted_slopes, state)
     highest = -math.inf
     for i in range(n):
         grad[i] -= alpha * (weighted_slopes[i] - slope[i] * pair_weights[i])
@@ -114,7 +114,7 @@ def soft_gradient(
     if highest > 0.0:
         for i in range(n):
             pair_weights[i], weighted_slopes[i] = abs(slope[i]), 0.0
-        add_sums(steps, pair_weights, SLOPE, 1.0, 1.0, weighted_slopes, state)
+        add_sums(steps, pair_weights, SLOPE, 1.0, weighted_slopes, state)
     for i in range(n):
         hess[i] += alpha * alpha * abs(weighted_slopes[i])
 
@@ -302,45 +302,3 @@ def rank_relevant(query: Query, sums: int, alpha: float, scratch: Scratch) -> in
             scratch.relevant[m] = pos
             m += 1
     return m
-
-
-@inline
-def expect_first(
-    relevant: Int64Array,
-    s: Float64Array,
-    alpha: float,
-    ranks: Float64Array,
-    draws: float,
-    chances: Float64Array,
-    slope: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-) -> float:
-    """Return the expected reciprocal rank of the first relevant document, for SmoothMRR and
-    SmoothERR.
-
-        J = sum_i w_i / rank_i,   w_i = exp(alpha s_i) / sum_j exp(alpha s_j),   i, j relevant
-
-    Args:
-        relevant: int64[m], positions of the relevant documents.
-        draws: divisor of the amounts added to the arrays below.
-        chances: float64[m], written: w, the probability that each document is the first.
-        slope: array to which the derivatives by the ranks are added.
-        grad, hess: arrays to which the gradient and a curvature through the probabilities are
-            added.
-    """
-    m, chance_sum, reciprocal_rank = relevant.size, 0.0, 0.0
-    for a in range(m):
-        chances[a] = math.exp(alpha * (s[relevant[a]] - s[relevant[0]]))
-        chance_sum += chances[a]
-    for a in range(m):
-        chances[a] /= chance_sum
-        reciprocal_rank += chances[a] / ranks[relevant[a]]
-    for a in range(m):
-        pos = relevant[a]
-        share = chances[a] / draws
-        slope[pos] -= share / (ranks[pos] * ranks[pos])
-        pull = alpha * share * (1.0 / ranks[pos] - reciprocal_rank)
-        grad[pos] -= pull
-        hess[pos] += alpha * abs(pull)
-    return reciprocal_rank

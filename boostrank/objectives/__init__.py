@@ -8,12 +8,16 @@ _OTHER_WORDS = {
     "dcg": ("sdcg", "shf-sdcg", "lambdarank"),
     "map mean_average_precision rank:map": ("lambdarank(metric=map)", "smooth-ap", "approx-ap"),
     "mrr reciprocal_rank recip_rank approx-mrr": ("lambdarank(metric=mrr)", "smooth-mrr"),
-    "precision p pre precision_at": ("lambdarank(metric=precision)", "smooth-precision"),
-    "err pfound approx-err": ("lambdarank(metric=err)", "smooth-err"),
+    "precision p pre precision_at smooth-precision": (
+        "lambdarank(metric=precision)",
+        "smooth-ndcg(metric=precision)",
+    ),
+    "err pfound approx-err smooth-err": ("lambdarank(metric=err)", "smooth-ndcg(metric=err)"),
     "pairlogit pairlogit_pairwise rank:pairwise pairwise": ("ranknet", "lambdarank"),
     "query_softmax softmax": ("listnet", "xe-ndcg"),
     "query_cross_entropy rmse centred-regression": ("query-rmse", "regression"),
-    "hinge": ("ranksvm",),
+    "hinge gbrank": ("ranksvm",),
+    "stochastic-rank": ("yetirank", "lambdarank"),
     "ndcg-loss2++": ("lambdaloss",),
 }
 """The objectives to use instead of metrics and of other programs' losses."""

@@ -1,7 +1,6 @@
 """LambdaLoss: logistic losses of pairs with weights that bound the lost NDCG.
 
     L = sum over pairs of w_ij ln(1 + exp(-(s_i - s_j) / sigma))
-    ndcg-loss1    w_ij = G_i d(rank_i),   every ordered pair i != j
     ndcg-loss2    w_ij = (G_i - G_j) delta(|rank_i - rank_j|),   g_i > g_j
     ndcg-loss2++  w_ij = (G_i - G_j) (|d(rank_i) - d(rank_j)| + mu delta(|rank_i - rank_j|)),
                   g_i > g_j
@@ -36,34 +35,29 @@ import math
 from boostrank.core.params import Param
 from boostrank.core.types import HessianKind
 from boostrank.kernels.expsum import (
-    CURVATURE,
     CURVATURE_FAR,
     CURVATURE_NEAR,
     CURVATURE_NEARER,
     CURVATURE_RATE,
     DIRECT,
     NOTHING,
-    SIGMOID,
-    SOFTPLUS,
     SUMS,
-    add_sums,
-    decays,
     group_by_gain,
     softplus_of_power,
 )
-from boostrank.kernels.jit import allocates, inline, inline_sums
+from boostrank.kernels.jit import allocates, inline_sums
 from boostrank.kernels.lambda_sums import TILE, PairWeights, RankedList, add_far_pairs
 from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import LARGEST, bounded, discount, ideal_dcg
 from boostrank.kernels.shared import SIGMA, TRAIN_DISCOUNT
-from boostrank.kernels.sigmoid_ranks import UNDERFLOW, pair_by_pair
+from boostrank.kernels.sigmoid_ranks import UNDERFLOW
 
 PARAMS = (
     Param(
         "weights",
         "ndcg-loss2++",
         "weights of the pairs",
-        choices=("ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"),
+        choices=("ndcg-loss2", "ndcg-loss2++"),
     ),
     Param(
         "mu",
@@ -77,8 +71,7 @@ PARAMS = (
     SUMS,
 )
 
-# Positions of `weights`.
-_EVERY_PAIR, _LOSS2_PLUS = 0, 2
+_LOSS2_PLUS = 1
 # Shorter lists go pair by pair, as do much longer ones of many grades. Measured with 5 grades: pair
 # by pair, 234 ns per document at 1,000 documents and 840 at 4,000; by sums about 240 at any length.
 _SHORT, _SHORT_A_GRADE = 800, 10
@@ -86,7 +79,7 @@ _SHORT, _SHORT_A_GRADE = 800, 10
 
 @objective_kernel(
     params=PARAMS,
-    scratch="discounts drops z ones sums state",
+    scratch="discounts drops z grade_gains",
     int_scratch="grade member spare",
     by_score=True,
     loss_on_demand=True,
@@ -97,7 +90,7 @@ def kernel(query, params, grad, hess, scratch):
 
     The loss is 0 unless `params.with_loss`.
     """
-    n, blend, sums = query.scores.size, params.train_discount, params.sums
+    n, blend = query.scores.size, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
@@ -109,28 +102,21 @@ def kernel(query, params, grad, hess, scratch):
         discounts[pos] = below
         below = discount(pos + 2.0, blend, n)
         drops[pos] = discounts[pos] - below
-    is_plus, every_pair = params.weights == _LOSS2_PLUS, params.weights == _EVERY_PAIR
+    is_plus = params.weights == _LOSS2_PLUS
     by_rank = 1.0 if is_plus else 0.0
     by_delta = params.mu if is_plus else 1.0
-    pairs = PairWeights(1.0 / params.sigma, by_rank, by_delta, every_pair)
-    if every_pair and not pair_by_pair(sums, n):
-        for pos in range(n):
-            g[pos] *= discounts[pos]
-        _every_pair(s, g, pairs.alpha, grad, hess, scratch)
-        if not params.with_loss:
-            return 0.0
-        return bounded(_loss_of_every_pair(s, g, pairs.alpha, scratch))
+    pairs = PairWeights(1.0 / params.sigma, by_rank, by_delta)
     # Long lists of few grades: distant pairs by sums, neighbouring tiles pair by pair.
-    tile, loss, grade = n, 0.0, scratch.grade
-    if sums != DIRECT and n >= _SHORT:
+    tile, loss, grade, grade_gains = n, 0.0, scratch.grade, scratch.grade_gains
+    if params.sums != DIRECT and n >= _SHORT:
         grades = group_by_gain(g, scratch.member, grade, scratch.spare)
         if n >= _SHORT + _SHORT_A_GRADE * grades * grades:
-            tile, grade_gains = TILE, scratch.ones[:grades]
+            tile = TILE
             for pos in range(n):
                 grade_gains[grade[pos]] = g[pos]
-            far = RankedList(s, g, discounts, grade, grade_gains)
+            far = RankedList(s, g, discounts, grade, grade_gains[:grades])
             loss = add_far_pairs(far, pairs, blend, params.with_loss, grad, hess)
-    ranked = RankedList(s, g, discounts, grade, scratch.ones)
+    ranked = RankedList(s, g, discounts, grade, grade_gains)
     _weighted_pairs(ranked, drops, pairs, tile, grad, hess, scratch.z)
     if params.with_loss:
         loss += _loss_of_pairs(ranked, drops, pairs, tile, scratch.z)
@@ -167,13 +153,10 @@ def _weighted_pairs(ranked, drops, pairs, tile, grad, hess, z):
             e = fourth * fourth * fourth * fourth
             above = 1.0 / (1.0 + e)
             # The weights if i, or j, should be above the other.
-            if pairs.every_pair:
-                up, down = g_above[i] * d_above[i], gain * discount_j
-            else:
-                w = (g_above[i] - gain) * (
-                    by_rank * (d_above[i] - discount_j) + by_delta * drops[j - start - i - 1]
-                )
-                up, down = max(w, 0.0), max(-w, 0.0)
+            w = (g_above[i] - gain) * (
+                by_rank * (d_above[i] - discount_j) + by_delta * drops[j - start - i - 1]
+            )
+            up, down = max(w, 0.0), max(-w, 0.0)
             pull = alpha * above * (up * e - down)
             kappa = CURVATURE_NEAR * root + CURVATURE_NEARER * fourth + CURVATURE_FAR
             curvature = alpha * alpha * (up + down) * kappa
@@ -201,62 +184,14 @@ def _loss_of_pairs(ranked, drops, pairs, tile, z):
             e = z_above[i] * step
             e = 0.0 if e < UNDERFLOW else e
             z_above[i] = e
-            if pairs.every_pair:
-                up, down = g_above[i] * d_above[i], gain * discount_j
-            else:
-                w = (g_above[i] - gain) * (
-                    by_rank * (d_above[i] - discount_j) + by_delta * drops[j - start - i - 1]
-                )
-                up, down = max(w, 0.0), max(-w, 0.0)
+            w = (g_above[i] - gain) * (
+                by_rank * (d_above[i] - discount_j) + by_delta * drops[j - start - i - 1]
+            )
+            up, down = max(w, 0.0), max(-w, 0.0)
             # A misordered pair costs ln(1 + 1/e) = u + ln(1 + e).
             u = min(alpha * (s_above[i] - score), LARGEST)
             loss += (up + down) * softplus_of_power(e) + down * u
     return loss
-
-
-@inline
-def _loss_of_every_pair(s, weight, alpha, scratch):
-    """Return the loss of the pairs that `_every_pair` adds."""
-    n, steps, ones, losses = s.shape[0], scratch.z, scratch.ones, scratch.sums
-    ones[:] = 1.0
-    losses[:] = 0.0
-    decays(s, alpha, steps)
-    add_sums(steps, ones, SOFTPLUS, 1.0, 1.0, losses, scratch.state)
-    loss, apart = weight[0] * losses[0], 0.0
-    for i in range(1, n):
-        # A pair that i should win costs u more: sum the distances to all documents above.
-        apart = min(apart + i * min(alpha * (s[i - 1] - s[i]), LARGEST), LARGEST)
-        loss += weight[i] * (losses[i] + apart)
-    return loss
-
-
-@inline
-def _every_pair(s, weight, alpha, grad, hess, scratch):
-    """Compute the gradient and curvature of all ordered pairs if each document has a weight against
-    every other.
-    """
-    n, steps, ones, totals = s.shape[0], scratch.z, scratch.ones, scratch.sums
-    state = scratch.state
-    ones[:] = 1.0
-    totals[:] = 0.0
-    # Ordered pairs pull with t / (1 + t), misordered ones with 1 - t / (1 + t).
-    decays(s, alpha, steps)
-    for weighted in (False, True):
-        weights, slopes = (weight, grad) if weighted else (ones, totals)
-        add_sums(steps, weights, SIGMOID, 1.0, -1.0, slopes, state)
-    below = 0.0
-    for i in range(n - 1, -1, -1):
-        grad[i] = alpha * (grad[i] + weight[i] * (totals[i] - i) + below)
-        below += weight[i]
-    # Curvature.
-    decays(s, alpha * CURVATURE_RATE, steps)
-    totals[:] = CURVATURE_FAR * (n - 1)
-    for weighted in (False, True):
-        weights, curvatures = (weight, hess) if weighted else (ones, totals)
-        add_sums(steps, weights, CURVATURE, 1.0, 1.0, curvatures, state)
-    for i in range(n):
-        far = CURVATURE_FAR * (below - weight[i])
-        hess[i] = alpha * alpha * (hess[i] + far + weight[i] * totals[i])
 
 
 SPEC = ObjectiveSpec(

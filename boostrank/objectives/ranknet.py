@@ -152,8 +152,8 @@ def _sum_curves(curve, above, scratch):
     all_sums, equal_sums, ones = scratch.all_sums, scratch.equal_sums, scratch.ones
     all_sums[:] = 0.0
     equal_sums[:] = 0.0
-    add_sums(scratch.steps, ones, curve, above, 1.0, all_sums, scratch.state)
-    add_sums(scratch.group_steps, ones, curve, above, 1.0, equal_sums, scratch.state)
+    add_sums(scratch.steps, ones, curve, above, all_sums, scratch.state)
+    add_sums(scratch.group_steps, ones, curve, above, equal_sums, scratch.state)
 
 
 SPEC = ObjectiveSpec(

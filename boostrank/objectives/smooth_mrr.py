@@ -29,10 +29,12 @@ Example:
     ([-0.47], [0.236, 0.249, -0.578, 0.093])
 """
 
+import math
+
 from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.objective import ObjectiveSpec, objective_kernel
 from boostrank.kernels.shared import ALPHA, RELEVANT_FROM, relevance_constants
-from boostrank.kernels.sigmoid_ranks import expect_first, rank_relevant, soft_gradient
+from boostrank.kernels.sigmoid_ranks import rank_relevant, soft_gradient
 
 PARAMS = (ALPHA, RELEVANT_FROM, SUMS)
 
@@ -47,10 +49,23 @@ def kernel(query, params, grad, hess, scratch):
     if m == 0:
         return 0.0
     relevant, ranks, slope = scratch.relevant[:m], scratch.ranks, scratch.slope
+    chances = scratch.chances
+    # The probability of each relevant document to be the first of them.
+    chance_sum, reciprocal_rank = 0.0, 0.0
+    for a in range(m):
+        chances[a] = math.exp(alpha * (s[relevant[a]] - s[relevant[0]]))
+        chance_sum += chances[a]
+    for a in range(m):
+        chances[a] /= chance_sum
+        reciprocal_rank += chances[a] / ranks[relevant[a]]
+    # The gradient through the ranks, and that through the probabilities.
     slope[:] = 0.0
-    reciprocal_rank = expect_first(
-        relevant, s, alpha, ranks, 1.0, scratch.chances, slope, grad, hess
-    )
+    for a in range(m):
+        pos = relevant[a]
+        slope[pos] -= chances[a] / (ranks[pos] * ranks[pos])
+        pull = alpha * chances[a] * (1.0 / ranks[pos] - reciprocal_rank)
+        grad[pos] -= pull
+        hess[pos] += alpha * abs(pull)
     soft_gradient(sums, s, alpha, slope, grad, hess, scratch.work)
     return -reciprocal_rank
 

@@ -58,7 +58,6 @@ TOOLS = {
     ),
     "err": (
         "lambdarank(metric=err)",
-        "smooth-err",
         "yetirank",
         "yetirank(mode=err)",
         "catboost:YetiRank:mode=ERR",

@@ -126,7 +126,6 @@ METHODS = (
     _ours("lambdarank, raw curvature", "rest", "lambdarank", hessian_scale="raw"),
     _ours("soft-ndcg", "rest", "soft-ndcg", **LINEAR),
     _ours("margin-ndcg", "rest", "margin-ndcg"),
-    _ours("stochastic-rank", "rest", "stochastic-rank"),
     _ours("listnet", "rest", "listnet"),
     _ours("ranknet", "rest", "ranknet"),
     _ours("ranksvm", "rest", "ranksvm"),

@@ -7,12 +7,7 @@ NOISE, NOISE_TESTS = "kernels/primitives.py", "tests.kernels.test_noise"
 EXPSUM = "tests.kernels.test_expsum"
 NET, LIST, XE = "objectives/ranknet.py", "objectives/listnet.py", "objectives/xe_ndcg.py"
 TILES, LAMBDA_SUMS = "kernels/lambda_sums.py", "tests.kernels.lambda_sums"
-MOVES, GAUSS_MOVES = "kernels/gauss.py", "tests.kernels.test_gauss_rank_changes"
-LOSS, YETI, STOCHASTIC = (
-    "objectives/lambdaloss.py",
-    "objectives/yetirank.py",
-    "objectives/stochastic_rank.py",
-)
+LOSS, YETI = "objectives/lambdaloss.py", "objectives/yetirank.py"
 
 BASELINES = [
     (NOISE, "(np.uint64(stream) + _ONE) * _GAMMA", "_GAMMA", NOISE_TESTS),
@@ -28,8 +23,8 @@ BASELINES = [
     (PAIRS, "shortfall if squared else pairs", "shortfall", "ranksvm"),
     (PAIRS, "lack * (shortfall + distances)", "lack * shortfall", "ranksvm"),
     (PAIRS, "hess[pos] /= margin", "hess[pos] *= margin", "ranksvm"),
-    (PAIRS, "node = grade\n", "node = grade + 1\n", "gbrank"),
-    (PAIRS, "hess[pos] += pairs", "hess[pos] += 0.0", "gbrank"),
+    (PAIRS, "node = grade\n", "node = grade + 1\n", "ranksvm"),
+    (PAIRS, "hess[pos] += pairs", "hess[pos] += 0.0", "ranksvm"),
     (LIST, "grad[i] = q[i] - p[i]", "grad[i] = p[i] - q[i]", "listnet"),
     (LIST, "hess[i] = q[i] * complement[i]", "hess[i] = q[i]", "listnet"),
     (SOFTMAX, "others if i == top else exp_sum - shares[i]", "others", "listnet"),
@@ -37,10 +32,9 @@ BASELINES = [
     (XE, "for _ in range(2):", "for _ in range(1):", "xe-ndcg"),
     (XE, "others if i == top else others - a[i] + first", "others + first", "xe-ndcg"),
     (LOSS, "drops[j - start - i - 1]", "drops[j - start - i]", "lambdaloss"),
-    (LOSS, "d_above[i], gain * discount_j", "d_above[i], 0.0", "lambdaloss"),
     (LOSS, "+ down * u", "+ up * u", "lambdaloss"),
     (LOSS, "CURVATURE_NEARER * fourth", "CURVATURE_NEARER * root", "lambdaloss"),
-    (LOSS, "(totals[i] - i) + below)", "(totals[i] - i) - below)", EXPSUM),
+    (LOSS, "by_rank * (d_above[i] - discount_j)", "by_rank * d_above[i]", "lambdaloss"),
     (TILES, "max(gap, 0.0), abs(gap)", "max(-gap, 0.0), abs(gap)", LAMBDA_SUMS),
     (TILES, "side * d[i] if a == DISCOUNT", "d[i] if a == DISCOUNT", LAMBDA_SUMS),
     (TILES, "= node_powers[end - k]", "= node_powers[end - k + 1]", LAMBDA_SUMS),
@@ -55,20 +49,4 @@ BASELINES = [
     (YETI, "i, j, weight = j, i, -weight", "weight = -weight", "yetirank"),
     (YETI, "weight *= params.decay", "weight *= 1.0", "yetirank"),
     (YETI, "_WEIGHT / params.permutations", "_WEIGHT", "yetirank"),
-    (
-        STOCHASTIC,
-        "(noise_sum - noise[pos]) / (n - 1.0)",
-        "noise_sum / (n - 1.0)",
-        "stochastic-rank",
-    ),
-    (STOCHASTIC, "(gain - g[q + 1]) * drop[q]", "(gain - g[q]) * drop[q]", "stochastic-rank"),
-    (STOCHASTIC, "sigma * math.sqrt(n / (n - 1.0))", "sigma", "stochastic-rank"),
-    (MOVES, "crossed = a if side > 0.0 else a - 1", "crossed = a", GAUSS_MOVES),
-    (MOVES, "drop[crossed], gains[a]", "drop[a], gains[a]", GAUSS_MOVES),
-    (MOVES, "grid[0, m + shift], grid[1, m + shift]", "grid[0, m], grid[1, m]", GAUSS_MOVES),
-    (MOVES, "gain * weight_sum - gain_sum", "gain_sum - gain * weight_sum", GAUSS_MOVES),
-    (MOVES, "origin, origin_u = x[a], next_u", "origin, origin_u = x[a], 0.0", GAUSS_MOVES),
-    (MOVES, "STEP = 0.3", "STEP = 0.5", GAUSS_MOVES),
-    (STOCHASTIC, "params.scale_free if n > 2 else 0.0", "params.scale_free", "stochastic-rank"),
-    (STOCHASTIC, "sigma * params.mu * label", "params.mu * label", "stochastic-rank"),
 ]

@@ -19,10 +19,10 @@ SHF, REG, SMOOTH = (
     "objectives/reg_shf_sdcg.py",
     "objectives/smooth_ndcg.py",
 )
-SWAPS, ERR, QUERY_RMSE = "kernels/swaps.py", "objectives/smooth_err.py", "objectives/query_rmse.py"
+SWAPS, MRR, QUERY_RMSE = "kernels/swaps.py", "objectives/smooth_mrr.py", "objectives/query_rmse.py"
 LAMBDA, APPROX, SDCG = "objectives/lambdarank.py", "objectives/approx_ndcg.py", "objectives/sdcg.py"
 APPROX_AP, SMOOTH_AP = "objectives/approx_ap.py", "objectives/smooth_ap.py"
-PRECISION, MARGIN = "objectives/smooth_precision.py", "objectives/margin_ndcg.py"
+MARGIN = "objectives/margin_ndcg.py"
 GAUSS, GAUSS_SUMS = "kernels/gauss.py", "tests.kernels.test_gauss_sums"
 CONTESTS, SWEEPS = "kernels/soft_ranks.py", "tests.kernels.test_soft_contests"
 FOREST, SETS, RELEVANCE = (
@@ -110,10 +110,6 @@ MUTATIONS = [
     (SMOOTH, "slope[pos] += below", "slope[pos] += 0.0", "smooth-ndcg"),
     (SMOOTH, "max(1.0 / (pos + 1.0) - below, 0.0)", "1.0 / (pos + 1.0)", "smooth-ndcg"),
     (SMOOTH, "_FARTHEST, _NEAR = 700.0, 42.0", "_FARTHEST, _NEAR = 2.0, 2.0", "smooth-ndcg"),
-    (SOFT, "slope[pos] -= share", "slope[pos] += share", "smooth-err"),
-    (SOFT, "grad[pos] -= pull", "grad[pos] += pull", "smooth-err"),
-    (ERR, "draw * n + pos", "pos", "smooth-err"),
-    (ERR, "return -mean_of_users", "return mean_of_users", "smooth-err"),
     (QUERY_RMSE, "grad[i] -= mean / total", "grad[i] += mean / total", "query-rmse"),
     (QUERY_RMSE, "(1.0 - weight / total_weight)", "1.0", "query-rmse"),
     (SWAPS, "up[pos] = discount(pos + 1.0,", "up[pos] = discount(pos + 2.0,", "lambdarank"),
@@ -153,7 +149,7 @@ MUTATIONS = [
     (SCALARS, "order[low + i]", "order[middle - 1 - i]", PRIMITIVES),
     # Near-linear sums.
     (EXP, "out[i] += above * down", "out[i] += down", EXPSUM),
-    (EXP, "out[j - 1] += below * up", "out[j - 1] += up", EXPSUM),
+    (EXP, "out[j - 1] += up", "out[j - 1] -= up", EXPSUM),
     (EXP, "out_odd[i] -= odd_down", "out_odd[i] += odd_down", EXPSUM),
     (EXP, "out_even[j - 1] += even_up", "out_even[j] += even_up", EXPSUM),
     (EXP, "out[i] += sign * tree[k]", "out[i] += tree[k]", HINGE_SUMS),
@@ -260,13 +256,11 @@ MUTATIONS = [
         "smooth-ap",
     ),
     (SMOOTH_AP, "keys[a] = s[relevant[a]]", "keys[a] = s[a]", "smooth-ap"),
-    (SOFT, "grad[pos] -= pull", "grad[pos] += pull", "smooth-mrr"),
-    (SOFT, "(1.0 / ranks[pos] - reciprocal_rank)", "(1.0 / ranks[pos])", "smooth-mrr"),
-    (SOFT, "hess[pos] += alpha * abs(pull)", "hess[pos] += abs(pull)", "smooth-mrr"),
-    (SOFT, "(ranks[pos] * ranks[pos])", "ranks[pos]", "smooth-mrr"),
-    (PRECISION, "(k + 0.5) / ranks[pos]", "k / ranks[pos]", "smooth-precision"),
-    (PRECISION, "-beta / ranks[pos]", "-beta", "smooth-precision"),
-    (PRECISION, "precision += inside / k", "precision += inside", "smooth-precision"),
+    (MRR, "slope[pos] -= chances", "slope[pos] += chances", "smooth-mrr"),
+    (MRR, "grad[pos] -= pull", "grad[pos] += pull", "smooth-mrr"),
+    (MRR, "(1.0 / ranks[pos] - reciprocal_rank)", "(1.0 / ranks[pos])", "smooth-mrr"),
+    (MRR, "hess[pos] += alpha * abs(pull)", "hess[pos] += abs(pull)", "smooth-mrr"),
+    (MRR, "(ranks[pos] * ranks[pos])", "ranks[pos]", "smooth-mrr"),
     # Large margins.
     (MARGIN, "price[c] -= step", "price[c] += step", "margin-ndcg"),
     (MARGIN, "reach[c] -= step", "reach[c] -= 0.0", "margin-ndcg"),

@@ -29,7 +29,7 @@ _SMALLEST = 1e-4
 # Ranks that a cut-off tells apart must have fractions.
 _RANKS_WITH_FRACTIONS = 1e4
 # Where noise is added to scores it is lost beside larger ones.
-_NOISY, _NOISE_SHOWS = ("yetirank", "stochastic-rank"), 1e6
+_NOISE_SHOWS = 1e6
 
 
 class Bounds(NamedTuple):
@@ -101,7 +101,7 @@ def width_of(values: Values) -> float:
 def is_defined(spec: Any, scores: np.ndarray, values: Values) -> bool:
     """Whether the twin says what comes out: no draw that doubles lose, no square beyond them."""
     highest = float(np.abs(scores).max(initial=0.0))
-    if spec.name in _NOISY:
+    if spec.name == "yetirank":
         return highest < _NOISE_SHOWS
     if (
         spec.name.endswith("shf-sdcg")
@@ -110,7 +110,6 @@ def is_defined(spec: Any, scores: np.ndarray, values: Values) -> bool:
     ):
         return False
     grows = spec.name in (
-        "gbrank",
         "query-rmse",
         "ranksvm",
         "regression",

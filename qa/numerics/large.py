@@ -19,8 +19,6 @@ BY_ORDER = (
     "lambdarank",
     "lambdaloss",
     "smooth-ndcg",
-    "smooth-err",
-    "stochastic-rank",
     "xe-ndcg",
     "yetirank",
 )

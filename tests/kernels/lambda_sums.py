@@ -44,7 +44,7 @@ def check(s, gains, alpha, by_rank, by_delta, blend, tolerance):
     d = discount(np.arange(1.0, len(s) + 1.0), blend, len(s))
     grad, hess = np.zeros(len(s)), np.zeros(len(s))
     ranked = lambda_sums.RankedList(s, gains, d, grade.astype(np.int64), grade_gains)
-    pairs = lambda_sums.PairWeights(alpha, by_rank, by_delta, every_pair=False)
+    pairs = lambda_sums.PairWeights(alpha, by_rank, by_delta)
     arguments = (ranked, pairs, blend)
     loss = lambda_sums.add_far_pairs(*arguments, True, grad, hess)
     far, (every_loss, largest_force, largest_curvature) = far_pairs(

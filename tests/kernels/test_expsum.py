@@ -62,7 +62,7 @@ def test_sums_over_both_sides_are_those_of_all_pairs(above):
     w = np.array([1.0, -2.0, 0.5, 0.0, 3.0, 1.0, 1.0, 7.0, -1.0])
     r, out, state = np.empty(9), np.full(9, 5.0), np.full(expsum.ROOM, np.nan)
     expsum.decays(scores, 0.7, r)
-    expsum.add_sums(r, w, expsum.SIGMOID, above, 1.0, out, state)
+    expsum.add_sums(r, w, expsum.SIGMOID, above, out, state)
     t = np.exp(-0.7 * np.abs(scores[:, None] - scores[None, :]))
     f = t / (1 + t) * w
     expected = 5.0 + np.triu(f, 1).sum(axis=1) + above * np.tril(f, -1).sum(axis=1)
@@ -73,7 +73,7 @@ def test_sums_that_fade_away_end_at_zero_and_not_in_slow_subnormal_numbers():
     n = 6000
     r, w, out, state = np.full(n, 0.95), np.zeros(n), np.zeros(n), np.empty(expsum.ROOM)
     w[0] = w[-1] = 1.0
-    expsum.add_sums(r, w, expsum.SIGMOID, 1.0, 1.0, out, state)
+    expsum.add_sums(r, w, expsum.SIGMOID, 1.0, out, state)
     left = np.abs(state[:24])
     assert (left == 0.0).any()
     assert not ((left > 0.0) & (left < np.finfo(float).tiny)).any()

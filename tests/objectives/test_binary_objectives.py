@@ -16,13 +16,11 @@ SHARP = {
     "approx-ap": {"alpha": 1e3, "beta": 100.0},
     "smooth-ap": {"sigma": 1e-3},
     "smooth-mrr": {"alpha": 1e3},
-    "smooth-precision": {"alpha": 1e3, "beta": 1e3, "k": 3},
 }
 METRICS = {
     "approx-ap": (metric_map, None),
     "smooth-ap": (metric_map, None),
     "smooth-mrr": (metric_mrr, None),
-    "smooth-precision": (metric_precision, 3),
 }
 
 
@@ -128,16 +126,3 @@ def test_smooth_mrr_at_tied_scores_does_not_depend_on_how_many_are_relevant():
 def test_smooth_mrr_lets_go_of_relevant_documents_far_below_the_first():
     _, grad, _ = evaluate_named("smooth-mrr", [1, 0, 0, 1], [10.0, 0.0, -1.0, -20.0])
     assert abs(grad[3]) < 1e-10
-
-
-def test_smooth_precision_reaches_relevant_documents_of_long_lists_from_a_tied_start():
-    labels = np.zeros(400)
-    labels[[3, 200]] = 1
-    _, grad, _ = evaluate_named("smooth-precision", labels, np.zeros(400))
-    assert grad[3] == pytest.approx(grad[200], rel=1e-12)
-    assert grad[3] < -1e-4
-
-
-def test_smooth_precision_leaves_out_lists_that_are_no_longer_than_k():
-    assert not np.any(evaluate_named("smooth-precision", [1, 0, 0], [0.0, 1.0, 2.0], k=3)[1:])
-    assert np.all(evaluate_named("smooth-precision", [1, 0, 0, 0], [0.0, 1.0, 2.0, 1.0], k=3)[1])

@@ -227,7 +227,7 @@ def test_parameters_that_compare_too_many_pairs_are_refused_with_the_largest_tha
     Objective(name, **mended).bind(np.zeros(index.n_documents), index)
 
 
-@pytest.mark.parametrize("weights", ["ndcg-loss1", "ndcg-loss2++"])
+@pytest.mark.parametrize("weights", ["ndcg-loss2", "ndcg-loss2++"])
 def test_a_loss_that_nobody_asks_for_changes_no_gradient_and_is_not_taken(weights):
     bound = Objective("lambdaloss", weights=weights).bind(LABELS, QUERIES)
     asked = bound.gradient(SCORES, 0)

@@ -117,16 +117,3 @@ def test_a_list_of_two_hundred_thousand_documents(name, params):
     assert result.grad.any()
     assert np.isfinite(result.grad).all()
     assert (result.hess > 0).all()
-
-
-def test_smooth_err_of_many_users_tends_to_err():
-    rng = np.random.default_rng(4)
-    for _ in range(5):
-        labels, scores = rng.integers(0, 5, 9).astype(float), rng.permutation(9) / 5
-        expected = metric_err.value(
-            labels[np.argsort(-scores)].tolist(), None, Conventions(max_grade=4)
-        )
-        loss = evaluate_named("smooth-err", labels, scores, alpha=1e3, draws=20_000, max_gain=15.0)[
-            0
-        ]
-        assert -loss == pytest.approx(expected, abs=0.01)

@@ -21,11 +21,7 @@ def freeze(query, scores, values):
 
     for i in range(n):
         for j in range(n):
-            if i == j:
-                continue
-            if values["weights"] == "ndcg-loss1":
-                weights[i, j] = gains[i] * d(rank[i])
-            elif gains[i] > gains[j]:
+            if gains[i] > gains[j]:
                 gap = abs(rank[i] - rank[j])
                 delta = abs(d(gap) - d(gap + 1))
                 rho = abs(d(rank[i]) - d(rank[j]))
