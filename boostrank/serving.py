@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import csv
 import logging
 import os
 import threading
@@ -23,7 +22,6 @@ from msgspec import Raw, Struct
 
 from boostrank.core.errors import DataError, InputError, MissingDependency, ModelError, did_you_mean
 from boostrank.core.machine import resolve_threads
-from boostrank.core.text import number_in
 from boostrank.core.types import Float64Array
 from boostrank.data.categories import EXACT, are_not_codes
 from boostrank.files.join import documents_in_log, feature_in_log
@@ -45,7 +43,7 @@ except ImportError as error:
     ) from error
 
 _LOG = logging.getLogger(__name__)
-_JSON, _CSV = "application/json", "text/csv"
+_JSON = "application/json"
 _MOST_SHOWN = 100  # characters of a name
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _NUMBERS, _TEXT = frozenset({int, float, type(None)}), frozenset({str, type(None)})
@@ -120,12 +118,11 @@ class Scorer:
             _LOG.warning("the model was not replaced: %s", error)
         return self.current[1] != version
 
-    def score(self, body: bytes, kind: str) -> tuple[bytes, int]:
+    def score(self, body: bytes) -> tuple[bytes, int]:
         """Return the body of the response, and the number of scores.
 
         Args:
-            body: a `ScoreRequest` in JSON, or CSV without a header, in UTF-8.
-            kind: media type of the body and of the response.
+            body: a `ScoreRequest` in JSON.
 
         Raises:
             HTTPException: the body or a row cannot be used.
@@ -133,24 +130,17 @@ class Scorer:
         model, version = self.current
         answer: dict[str, Any] = {"version": version}
         try:
-            if kind == _CSV:
-                lines = csv.reader(body.decode().splitlines(), strict=True)
-                rows = [list(map(_number, cells)) for cells in lines]
-                qid, columns = None, _by_column(model.feature_names, rows)
-            else:
-                request = msgspec.json.decode(body, type=ScoreRequest)
-                _refuse_repeated_keys(body, request)
-                qid, columns = _columns_of(model, request, answer)
+            request = msgspec.json.decode(body, type=ScoreRequest)
+            _refuse_repeated_keys(body, request)
+            qid, columns = _columns_of(model, request, answer)
         except msgspec.ValidationError as error:
             raise _refuse(str(error)) from None
-        except (msgspec.DecodeError, csv.Error, RecursionError, ValueError) as error:
-            raise HTTPException(400, f"the body cannot be parsed as {kind}: {error}") from None
+        except (msgspec.DecodeError, RecursionError, ValueError) as error:
+            raise HTTPException(400, f"the body cannot be parsed as {_JSON}: {error}") from None
         features = _features_of(model, columns, answer)
         if qid is not None and len(qid) != len(features):
             raise _refuse(f"qid has {len(qid)} values for {len(features)} rows")
         scores = _predict(model, features, qid).tolist()
-        if kind == _CSV:
-            return "".join(f"{score!r}\n" for score in scores).encode(), len(scores)
         return msgspec.json.encode({"scores": scores, **answer}), len(scores)
 
 
@@ -213,12 +203,6 @@ def _check_names(names: Sequence[str], values: Any, row: int | None = None) -> N
     for name in names:
         if name not in values:
             raise _refuse("it is absent: send null for a missing value", row, name)
-
-
-def _number(cell: str) -> float | str | None:
-    """Return the number in a cell of CSV, None for an empty cell, or another word as it is."""
-    number = number_in(cell)
-    return (cell or None) if number != number else number
 
 
 def _logged_rows(
@@ -338,12 +322,12 @@ def make_app(path: str | os.PathLike[str], limits: Limits | None = None) -> Star
     # What the paths answer.
     async def score(request: Request) -> Response:
         kind = request.headers.get("content-type", _JSON).partition(";")[0].strip().lower()
-        if kind not in (_JSON, _CSV):
-            raise HTTPException(415, f"Content-Type {kind[:40]!r}: send {_JSON} or {_CSV}")
+        if kind != _JSON:
+            raise HTTPException(415, f"Content-Type {kind[:40]!r}: send {_JSON}")
         body = await _read_body(request, limits)
         if not scorer.slots.acquire(blocking=False):
             raise HTTPException(503, "too many requests wait: send it again later")
-        job = scorer.pool.submit(scorer.score, body, kind)
+        job = scorer.pool.submit(scorer.score, body)
         job.add_done_callback(lambda _: scorer.slots.release())
         try:
             answer, rows = await asyncio.wait_for(asyncio.wrap_future(job), limits.timeout)
@@ -352,7 +336,7 @@ def make_app(path: str | os.PathLike[str], limits: Limits | None = None) -> Star
                 504, f"not scored within {limits.timeout:g} s: send fewer rows"
             ) from None
         scored.inc(rows)
-        return Response(answer, media_type=kind)
+        return Response(answer, media_type=_JSON)
 
     async def health(request: Request) -> Response:
         status = "stale" if scorer.fault else "ok"

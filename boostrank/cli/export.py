@@ -181,9 +181,9 @@ class Verify(ModelOptions, JsonOptions, ThreadOptions):
 def verify(options: Verify, reading: FileOptions) -> None:
     """Compare the scores that a search engine logged for the documents in DATA with MODEL's scores.
 
-    Scores are equal (to the logged digits), equal up to rounding to float32, different with the
-    same ranking of each query, or different. The first document that differs and the number of
-    differences are shown.
+    Scores are equal, equal up to rounding to float32, different with the same ranking of each
+    query, or different. The first document that differs and the number of differences are shown.
+    Log all digits (nine for float32): rounded scores differ.
 
     Exit status: 0 if they agree as --tolerance requires, 1 otherwise.
     """
@@ -204,10 +204,10 @@ def verify(options: Verify, reading: FileOptions) -> None:
     reader = Reader(reading, options, labelled=False, names=True, ignored=ignored)
     model, rows = reader.read_for_model(options.model, options.data)
     if column:
-        scores, precision = read_logged(options.data[0], rows, options.against, options.data[1:])
+        scores = read_logged(options.data[0], rows, options.against, options.data[1:])
     else:
-        scores, precision = read_logged(options.against, rows)
-    proof = verify(model, rows, scores, precision=precision)
+        scores = read_logged(options.against, rows)
+    proof = verify(model, rows, scores)
     equal = proof.equal(options.tolerance)
     row = None if proof.first is None else _describe_row(rows, proof.first[0])
     if not equal:

@@ -26,7 +26,7 @@ class Serve(Options):
 def serve(options: Serve, limits: Limits) -> None:
     """Score documents over HTTP with MODEL. Load MODEL again when its file changes.
 
-    POST rows to /score as JSON, such as {"rows": [{"bm25": 1.5, "clicks": null}]}, or as CSV.
+    POST rows to /score as JSON, such as {"rows": [{"bm25": 1.5, "clicks": null}]}.
     SageMaker's /invocations and /ping work too; /health, /model and /metrics describe the service.
     Ctrl-C and SIGTERM let running requests end.
 

@@ -238,7 +238,7 @@ class _Values:
 
 
 EQUAL, FLOAT32, RANKING, DIFFERENT = LEVELS = ("equal", "float32", "ranking", "different")
-"""Levels of agreement: all logged digits are equal, float32 rounding differs, only rankings agree,
+"""Levels of agreement: scores are equal, float32 rounding differs, only rankings agree,
 or none of these.
 """
 
@@ -249,8 +249,7 @@ class Verification:
 
     Args:
         level: the level of agreement, one of `LEVELS`.
-        different: number of documents whose scores differ by more than the logged digits and one
-            unit of float32.
+        different: number of documents whose scores differ by more than one unit of float32.
         moved: number of documents with a different rank in their query.
         largest: largest difference between the two scores of a document.
         first: row (from 0), query, model's score and logged score of the first difference; None if
@@ -270,7 +269,7 @@ class Verification:
         return LEVELS.index(self.level) <= LEVELS.index(tolerance)
 
 
-def verify(model: Any, data: RankingDataset, logged: Any, *, precision: Any = 0.0) -> Verification:
+def verify(model: Any, data: RankingDataset, logged: Any) -> Verification:
     """Compare scores that another program logged with the model's own scores.
 
     Args:
@@ -278,7 +277,6 @@ def verify(model: Any, data: RankingDataset, logged: Any, *, precision: Any = 0.
         data: N documents, as the other program received them.
         logged: float[N], logged scores in the order in which the rows were read, or a data frame
             with the score of each query and document.
-        precision: float[N] or a number, which is half a unit of the last logged digit.
 
     Raises:
         DataError: if `logged` has a different length or is not finite.
@@ -302,40 +300,29 @@ def verify(model: Any, data: RankingDataset, logged: Any, *, precision: Any = 0.
     is_finite = np.isfinite(logged_scores)
     if not is_finite.all():
         raise DataError(f"score {np.argmin(is_finite) + 1} is not a finite number")
-    half_unit = data.in_row_order(np.broadcast_to(precision, logged_scores.shape))
     model_scores = data.in_row_order(model.predict(data))
     # A float32 sum of T leaves is off by a few units of the largest score, times sqrt(T).
     n_trees = 0
     with suppress(ParameterError):  # a linear model
         n_trees = model.num_trees()
     slack = (4.0 + np.sqrt(n_trees)) * _unit(np.abs(model_scores).max(initial=0.0))
-    return _compare_scores(
-        model_scores, data.in_row_order(logged_scores), data, half_unit=half_unit, slack=slack
-    )
+    return _compare_scores(model_scores, data.in_row_order(logged_scores), data, slack)
 
 
 def _compare_scores(
     model_scores: Float64Array,
     target_scores: Float64Array,
     data: RankingDataset,
-    *,
-    half_unit: Float64Array,
     slack: float,
 ) -> Verification:
-    """Compare scores, float64[N], in row order.
-
-    Differences up to `half_unit` of the last digit are due to rounding, and up to `slack` to
-    float32.
-    """
+    """Compare scores, float64[N], in row order. Differences up to `slack` are due to float32."""
     # Find the level of agreement.
     differences = np.abs(target_scores - model_scores)
-    differs = differences > half_unit + _unit(model_scores)
+    differs = differences > _unit(model_scores)
     model_ranks, target_ranks = data.queries.ranks(model_scores), data.queries.ranks(target_scores)
-    double_slack = 4.0 * np.spacing(np.abs(model_scores)) * (half_unit > 0.0)
-    single_slack = np.maximum(slack, _unit(model_scores))
-    if (differences <= half_unit + double_slack).all():
+    if not differences.any():
         level = EQUAL
-    elif (differences <= half_unit + single_slack).all():
+    elif (differences <= np.maximum(slack, _unit(model_scores))).all():
         level = FLOAT32
     else:
         level = RANKING if np.array_equal(model_ranks, target_ranks) else DIFFERENT
@@ -604,6 +591,4 @@ def _moves(
     batch_scores = [score(rows[start:stop]) for start, stop in dense_batches(data.features)]
     model_scores = data.in_row_order(model.predict(data))
     target_scores = np.concatenate([np.zeros(0), *batch_scores])
-    return _compare_scores(
-        model_scores, target_scores, data, half_unit=np.zeros(model_scores.size), slack=rounding
-    )
+    return _compare_scores(model_scores, target_scores, data, rounding)

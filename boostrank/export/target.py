@@ -230,7 +230,8 @@ class TargetSpec:
                 "categories",
                 f"the model has {feature_count} ({quoted(categorical)}), but {self.title} does"
                 " not support categorical splits",
-                f"replace the categories by numbers, or train with {option}",
+                f"replace the categories by numbers, train with {option}, or choose another target"
+                " (c, sql)",
                 options=option,
             )
         if name_problem := self.name_fault(list(map(name_of, declared)) or names):

@@ -357,6 +357,11 @@ class Plan:
         """Return the constraints on a model by its parameters and the categorical columns."""
         categorical = self.train_set.categorical
         limits = self.engine.params.limits(trees, names)
+        if self.init_model is not None and (limits.direction.any() or limits.groups):
+            raise ParameterError(
+                "init_model may break monotone_constraints and interaction_constraints: train a"
+                " new model with them"
+            )
         for column in categorical:
             if limits.direction[column]:
                 raise ParameterError(

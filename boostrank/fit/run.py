@@ -20,11 +20,9 @@ from boostrank.core import __version__
 from boostrank.core.conventions import MAX_EXPONENTIAL_LABEL
 from boostrank.core.errors import (
     DataError,
-    DataWarning,
     ModelError,
     ParameterError,
     TrainingError,
-    warn_user,
 )
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Array
@@ -37,13 +35,10 @@ from boostrank.fit.plan import Training
 from boostrank.fit.settings import METRIC_NAMES
 from boostrank.fit.start.cross_fit import CrossFitted, cross_fitted, start_together
 from boostrank.metrics import Metric
-from boostrank.model import constraints
 from boostrank.model.averaging import check_limit
 from boostrank.model.files import content_sha256
 from boostrank.model.ranking_model import RankingModel, TrainingSummary
 from boostrank.records import ModelInfo, TrainingRecord
-
-_BASIC = "; monotone_constraints_method='basic' keeps it, also where other features are missing"
 
 
 def run(training: Training) -> RankingModel:
@@ -87,14 +82,11 @@ def run(training: Training) -> RankingModel:
             seconds=time.perf_counter() - started,
             metric_seconds=metrics.seconds,
         )
-        # Round the leaves, put the fills into the splits, and check the constraints on the result.
+        # Round the leaves, and put the fills into the splits.
         booster = booster.finished(training.categories_by_column)
         if training.fill:
             filled = engine.format.filled(booster.to_bytes(), training.fill_values)
             booster = engine.load(filled)
-        broken = constraints.broken(engine, booster, training.params)
-        if broken:
-            warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
         return RankingModel(
             booster,
             best_rounds=best_round,
@@ -168,9 +160,6 @@ def begin(training: Training, train_set: RankingDataset) -> tuple[Any, CrossFitt
         earlier, rounds = model._booster, training.rounds_before
         if rounds < earlier.rounds:
             earlier = engine.load(earlier.to_bytes(rounds))
-        broken = constraints.broken(engine, earlier, training.params)
-        if broken:
-            raise ParameterError(f"init_model contradicts these parameters: {broken}")
         return earlier, None
     start: CrossFitted | None = None
     booster = None

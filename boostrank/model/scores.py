@@ -255,7 +255,7 @@ def read_scores(path: str, data: RankingDataset) -> Float64Array:
             blank lines only at the end. Rows that name a query and a document may have any order.
     """
     if columns_of(path, alone=False):
-        return read_logged(path, data)[0]
+        return read_logged(path, data)
     lines = _lines_of(path)
     kind = foreign_kind("\n".join(lines[:9]).encode("utf-8", "replace"))
     if kind is not None:
@@ -266,12 +266,8 @@ def read_scores(path: str, data: RankingDataset) -> Float64Array:
 
 def read_logged(
     path: str, data: RankingDataset, column: str | None = None, more_files: Sequence[str] = ()
-) -> tuple[Float64Array, Float64Array]:
-    """Read scores another program logged, float64[N], in input order, and half a unit of each last
-    digit.
-
-    Numbers that all have the same number of decimals were rounded to that number. Otherwise, the
-    longest number gives the number of significant digits.
+) -> Float64Array:
+    """Read scores another program logged, float64[N], in input order.
 
     Args:
         path: a table, JSON lines or a TREC run with a score, or lines with one score or several
@@ -299,9 +295,7 @@ def read_logged(
             texts.append(cells.get("score", ""))
             rows.qids += [query_name(cells["qid"])] if "qid" in cells else []
             rows.names += [cells["id"]] if "id" in cells else []
-    texts = _match_rows(rows, texts, data)
-    scores = np.array(texts, np.float64)
-    return scores, _half_units(scores, texts)
+    return np.array(_match_rows(rows, texts, data), np.float64)
 
 
 def as_scores(scores: Any, data: RankingDataset, description: str) -> Float64Array:
@@ -399,19 +393,6 @@ def _order(rows: DocumentRows, of_rows: Sequence[str], of_data: Sequence[str]) -
             DataWarning,
         )
     return [row_of_name[name] for name in of_data]
-
-
-def _half_units(scores: Float64Array, texts: Sequence[str]) -> Float64Array:
-    """Return half a unit of the last digit of each score, float64[N]."""
-    # Use the common number of decimals, or else the largest number of significant digits.
-    mantissas = [re.split("[eE]", text.lstrip("+-"))[0].partition(".") for text in texts]
-    decimals = {len(fraction) for _, _, fraction in mantissas}
-    if len(decimals) == 1 and len(texts) > 1 and not any("e" in text.lower() for text in texts):
-        half_unit = 0.5 * 10.0 ** -min(decimals) if min(decimals) else 0.0
-        return np.full(scores.size, half_unit)
-    digits = max(len((integer + fraction).lstrip("0")) for integer, _, fraction in mantissas)
-    exponent = np.floor(np.log10(np.abs(scores), out=np.zeros(scores.size), where=scores != 0.0))
-    return np.where(scores == 0.0, 0.0, 0.5 * 10.0 ** (exponent + 1.0 - digits))
 
 
 def _lines_of(path: str) -> list[str]:

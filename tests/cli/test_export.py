@@ -189,7 +189,7 @@ def test_names_that_the_export_can_change_are_a_warning(tmp_path: Path) -> None:
 
 def test_training_for_a_target_that_takes_the_model_prints_no_warning(tmp_path: Path) -> None:
     data = table(tmp_path / "t.csv")
-    result = succeed("train", data, *CATEGORICAL, *FEW, "--for", "onnx", "-m", tmp_path / "m.txt")
+    result = succeed("train", data, *CATEGORICAL, *FEW, "--for", "c", "-m", tmp_path / "m.txt")
     assert "--for" not in result.stderr
 
 
@@ -207,7 +207,7 @@ def test_the_doctor_knows_the_target(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "advice"), [("solr", "--drop colour"), ("onnx", "--categorical colour")]
+    ("target", "advice"), [("solr", "--drop colour"), ("c", "--categorical colour")]
 )
 def test_the_advice_on_text_depends_on_what_the_target_holds(
     target: str, advice: str, tmp_path: Path

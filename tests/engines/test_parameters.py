@@ -75,7 +75,6 @@ KEPT: dict[str, dict[str, Any]] = {
         "min_gain_to_split": 0.5,
         "min_sum_hessian_in_leaf": 1.0,
         "monotone_constraints": [1] * 6,
-        "monotone_constraints_method": "intermediate",
         "monotone_penalty": {"monotone_penalty": 1.0, "mc": [1] * 6},
         "num_gpu": 1,
         "num_grad_quant_bins": {"num_grad_quant_bins": 8, "use_quantized_grad": True},

@@ -1,10 +1,10 @@
-"""C, Go, Java and JavaScript: the engine's bits, by the language where it is installed, and by the
-file's tables.
+"""C, Go, Java and JavaScript: the engine's bits, by the compiled code where the language is
+installed, and by the file's tables, which the check of an export reads.
 """
 
 from __future__ import annotations
 
-import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,34 +15,30 @@ from boostrank.engines.trees import ServedTrees
 from boostrank.export import TARGETS
 from boostrank.export.target import ExportError, TargetSpec
 from boostrank.kernels.forest import Forest
+from tests.export.compiled import COMPILERS, compiled, need_compiler
 from tests.export.conftest import Example, example
 
-PROGRAMS = {"c": "cc", "go": "go", "java": "javac", "javascript": "node"}
 RUN = ["lightgbm-start-categories", "lightgbm-none-zeros", "xgboost-start-categories"]
 WORDS = {"c": "double", "go": "func", "java": "Math", "javascript": "class"}
 
 
-@pytest.fixture(params=PROGRAMS)
+@pytest.fixture(params=COMPILERS)
 def target(request: pytest.FixtureRequest) -> TargetSpec:
-    if not shutil.which(PROGRAMS[request.param]):
-        pytest.skip(f"{PROGRAMS[request.param]} is not installed")
+    need_compiler(request.param)
     return TARGETS.get(request.param)
 
 
 @pytest.mark.parametrize("kind", RUN)
-def test_bits_are_those_of_the_engine(target: TargetSpec, kind: str) -> None:
+def test_bits_are_those_of_the_engine(target: TargetSpec, kind: str, tmp_path: Path) -> None:
     model_example = example(kind)
-    score = target.read(target.write(model_example.served), model_example.served.feature_names)
+    score = compiled(target.name, target.write(model_example.served), tmp_path)
     np.testing.assert_array_equal(
         score(model_example.rows), model_example.expected(model_example.rows)
     )
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_where_the_language_is_not_installed_its_tables_are_read(
-    name: str, each: Example, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "which", lambda program: None)
+@pytest.mark.parametrize("name", COMPILERS)
+def test_the_tables_have_the_bits_of_the_engine(name: str, each: Example) -> None:
     body = TARGETS.get(name).write(each.served)
     score = TARGETS.get(name).read(body, each.served.feature_names)
     np.testing.assert_array_equal(score(each.rows), each.expected(each.rows))
@@ -50,7 +46,7 @@ def test_where_the_language_is_not_installed_its_tables_are_read(
         TARGETS.get(name).read(body, each.served.feature_names[::-1])
 
 
-def test_names_may_be_anything(target: TargetSpec) -> None:
+def test_names_may_be_anything(target: TargetSpec, tmp_path: Path) -> None:
     model_example = example("lightgbm-none-whole")
     names = (
         'say "so"',
@@ -61,23 +57,23 @@ def test_names_may_be_anything(target: TargetSpec) -> None:
         "%d ??/ NAMES WIDTH",
     )
     served = replace(model_example.served, name="9 lives */ äh", feature_names=names)
-    score = target.read(target.write(served), names)
-    np.testing.assert_array_equal(
-        score(model_example.rows), model_example.expected(model_example.rows)
-    )
+    body, expected = target.write(served), model_example.expected(model_example.rows)
+    np.testing.assert_array_equal(target.read(body, names)(model_example.rows), expected)
+    score = compiled(target.name, body, tmp_path)
+    np.testing.assert_array_equal(score(model_example.rows), expected)
 
 
-def test_words_of_a_language_are_no_names(target: TargetSpec) -> None:
+def test_words_of_a_language_are_no_names(target: TargetSpec, tmp_path: Path) -> None:
     model_example, name = example("lightgbm-none-whole"), WORDS[target.name]
     body = target.write(replace(model_example.served, name=name))
     assert f"model_{name}".encode() in body or target.name == "javascript"
     np.testing.assert_array_equal(
-        target.read(body, model_example.served.feature_names)(model_example.rows),
+        compiled(target.name, body, tmp_path)(model_example.rows),
         model_example.expected(model_example.rows),
     )
 
 
-def test_large_models_fit(target: TargetSpec) -> None:
+def test_large_models_fit(target: TargetSpec, tmp_path: Path) -> None:
     """Literals and methods of Java hold 64 KB; these trees take 2 MB."""
     # A hundred full trees with random splits of 2,000 features.
     trees, depth = 100, 8
@@ -111,27 +107,17 @@ def test_large_models_fit(target: TargetSpec) -> None:
     )
     body = target.write(served)
     assert target.name == "c" or max(map(len, body.split(b"\n"))) < 65_536 < len(body)
-    # Compiled, the file gives the scores of its Python reading.
+    # Compiled, the file gives the scores of its tables.
     rows = rng.normal(size=(50, 2_000))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shutil, "which", lambda program: None)
-        expected = target.read(body, names)(rows)
-    np.testing.assert_array_equal(target.read(body, names)(rows), expected)
+    expected = target.read(body, names)(rows)
+    np.testing.assert_array_equal(compiled(target.name, body, tmp_path)(rows), expected)
 
 
-def test_rows_of_another_width_are_refused(target: TargetSpec) -> None:
+def test_rows_of_another_width_are_refused(target: TargetSpec, tmp_path: Path) -> None:
     model_example = example("lightgbm-none-whole")
-    score = target.read(target.write(model_example.served), model_example.served.feature_names)
     if target.name == "c":
         return  # which does not know the width of a row
-    with pytest.raises(ExportError, match="expected 6 features"):
+    score = compiled(target.name, target.write(model_example.served), tmp_path)
+    with pytest.raises(subprocess.CalledProcessError) as refusal:
         score(model_example.rows[:, :5])
-
-
-def test_source_that_does_not_compile_is_refused_with_the_reason(
-    target: TargetSpec, tmp_path: Path
-) -> None:
-    model_example = example("lightgbm-none-whole")
-    body = target.write(model_example.served).replace(b"node = ", b"mode = ")
-    with pytest.raises(ExportError, match="mode"):
-        target.read(body, model_example.served.feature_names)(model_example.rows)
+    assert "expected 6 features" in refusal.value.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,6 +18,7 @@ from boostrank.export import TARGETS
 from boostrank.export.proof import Proof
 from boostrank.export.target import ExportError
 from tests.cli.conftest import invoke
+from tests.export.compiled import COMPILERS, compiled, need_compiler
 from tests.reference.within_query import z_score
 
 NAMES = ("bm25", "knn", "age", "price")
@@ -61,8 +61,6 @@ def columns_sum(model: RankingModel, rows: np.ndarray) -> np.ndarray:
 def test_scores_are_those_of_the_model(
     name: str, scaling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if name in ("java", "c", "javascript") and scaling != "standard":
-        pytest.skip("the same code, and compilers are slow")
     monkeypatch.setattr("boostrank.export.proof._MOST_CELLS", 40_000)
     model = train_linear(scaling)
     proof = boostrank.export_model(model, tmp_path / "toy", name, data=make_dataset())
@@ -94,17 +92,21 @@ def weights(model: RankingModel) -> np.ndarray:
     return np.where(scale > 0, file["weights"], 0) / np.where(scale > 0, scale, 1)
 
 
-@pytest.mark.parametrize("name", ["c", "go", "java", "javascript"])
-def test_where_a_language_is_not_installed_its_tables_are_read(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "which", lambda program: None)
+@pytest.mark.parametrize("name", COMPILERS)
+def test_compiled_code_has_the_scores_of_the_model(name: str, tmp_path: Path) -> None:
+    need_compiler(name)
     boostrank.export_model(train_linear(), tmp_path / "toy", name)
-    body = (tmp_path / "toy").read_bytes()
-    scores = TARGETS.get(name).serving("linear").scorer(body, NAMES)(make_dataset().features)
-    np.testing.assert_allclose(
-        scores, columns_sum(train_linear(), make_dataset().features), atol=1e-9
-    )
+    folder = tmp_path / "compiled"
+    folder.mkdir()
+    rows = make_dataset().features
+    scores = compiled(name, (tmp_path / "toy").read_bytes(), folder)(rows)
+    np.testing.assert_allclose(scores, columns_sum(train_linear(), rows), atol=1e-9)
+
+
+def test_names_may_have_the_form_of_tables(tmp_path: Path) -> None:
+    names = ("x = {1};", "tables()", "why?", "static const int a[] = {1};")
+    boostrank.export_model(train_linear(), tmp_path / "toy.c", "c", feature_names=names)
+    boostrank.export_model(train_linear(), tmp_path / "toy.go", "go", feature_names=names)
 
 
 def test_bodies_have_the_documented_form(tmp_path: Path) -> None:

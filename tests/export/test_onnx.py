@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import xgboost as xgb
 
 from boostrank.engines.served.rules import Rules, scores
-from boostrank.engines.trees import ServedTrees
 from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.export.target import ExportError, ServedModel
 from boostrank.export.targets.onnx import SPEC
-from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest
-from tests.export.conftest import Example, example, served_model, table
+from boostrank.export.writing import export_model
+from tests.export.conftest import KINDS, example, served_model, table
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
 pytest.importorskip("onnx", reason="the extra onnx is not installed")
@@ -27,7 +27,9 @@ def assert_same_leaves(served: ServedModel, rows: np.ndarray, rules: Rules) -> N
     np.testing.assert_array_max_ulp(of_export, expected, maxulp=1)
 
 
-def test_every_float32_row_reaches_the_leaves_that_it_reaches_in_the_engine(each: Example) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "categories" not in kind])
+def test_every_float32_row_reaches_the_leaves_that_it_reaches_in_the_engine(kind: str) -> None:
+    each = example(kind)
     assert_same_leaves(each.served, each.single, Rules.of_engine(each.served.trees))
 
 
@@ -64,45 +66,11 @@ def test_names_are_those_that_converted_models_have() -> None:
     assert json.loads(names) == list(model_example.served.feature_names)
 
 
-@pytest.mark.parametrize("codes", [40, 300])
-@pytest.mark.parametrize("listed", [0, LISTED_RIGHT])
-def test_sets_of_categories_of_any_size_hold(codes: int, listed: int) -> None:
-    trees, words, rng = 30, codes // 32 + 1, np.random.default_rng(codes)
-    sets = rng.integers(0, 2**32, (trees, words), dtype=np.uint32)
-    sets[: trees // 2] &= rng.integers(0, 2, (trees // 2, words), dtype=np.uint32)
-    sets[:, 0] |= 1
-    leaf = np.arange(trees + 1)[:trees] * 2
-    forest = Forest(
-        feature=rng.integers(0, 2, trees).astype(np.int32),
-        threshold=np.arange(float(trees)),
-        kind=(CATEGORICAL + listed + rng.integers(0, 2, trees) * NAN_LEFT * (listed > 0)).astype(
-            np.uint8
-        ),
-        left=~leaf.astype(np.int32),
-        right=~(leaf + 1).astype(np.int32),
-        value=rng.normal(size=2 * trees + 1),
-        roots=np.append(np.arange(trees), ~(2 * trees)).astype(np.int32),
-        tree=np.arange(trees, dtype=np.int32),
-        sets=sets.ravel(),
-        set_ptr=words * np.arange(trees + 1),
-    )
-    served = ServedTrees(forest, np.ones(2 * trees + 1), base=0.5)
-    rows = rng.integers(-2, codes + 40, (500, 2)).astype(np.float32)
-    rows[::7, 0], rows[::11, 1], rows[::13, 0], rows[::17, 1] = np.nan, 1e6, -0.5, 2.7
-    assert_same_leaves(
-        served_model("sets", "lightgbm", b"", served, ("a", "b")), rows, Rules(np.float32)
-    )
-
-
 def test_zeros_that_are_missing_are_refused() -> None:
     with pytest.raises(ExportError, match="zero_as_missing"):
         SPEC.write(example("lightgbm-none-zeros").served)
 
 
-def test_codes_that_are_too_large_for_tables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("boostrank.export.targets.onnx._MOST_CELLS", 100)
-    with pytest.raises(
-        ExportError,
-        match=r"codes .*\d+ .*column 4.* gaps",
-    ):
-        SPEC.write(example("lightgbm-none-categories").served)
+def test_categories_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match=r"2 categorical features .*\(c, sql\)"):
+        export_model(example("lightgbm-none-categories").model, tmp_path / "m.onnx", "onnx")

@@ -59,11 +59,11 @@ def test_the_models_own_scores_are_equal(model: Any, data: Any) -> None:
     assert verification.equal("equal")
 
 
-@pytest.mark.parametrize("decimals", [3, 6])
-def test_logged_digits_count_as_equal(model: Any, data: Any, decimals: int) -> None:
-    logged = np.round(model.predict(data), decimals)
-    assert verify(model, data, logged, precision=0.5 * 10.0**-decimals).level == "equal"
-    assert verify(model, data, logged).level != "equal"
+def test_rounded_scores_are_not_equal(model: Any, data: Any) -> None:
+    logged = np.round(model.predict(data), 3)
+    verification = verify(model, data, logged)
+    assert not verification.equal()
+    assert 0.0004 < verification.largest <= 0.0005
 
 
 def test_rounding_to_float32_is_told(model: Any, data: Any) -> None:
@@ -116,9 +116,9 @@ def test_the_command_reads_what_was_logged(model: Any, tmp_path: Path, form: str
 
     def run(scores: np.ndarray, *more: str) -> Any:
         lines = {
-            "lines": [f"{s:.6f}" for s in scores],
+            "lines": [f"{s:.9g}" for s in scores],
             "json": [
-                json.dumps({"id": i, "score": float(f"{s:.7g}")}) for i, s in enumerate(scores)
+                json.dumps({"id": i, "score": float(f"{s:.9g}")}) for i, s in enumerate(scores)
             ],
             "csv": [
                 "query,_score,rank",
@@ -136,9 +136,11 @@ def test_the_command_reads_what_was_logged(model: Any, tmp_path: Path, form: str
             *options,
         )
 
-    # Equal scores, rounded as they were logged.
+    # Equal scores, in the digits of float32.
     same = run(expected)
-    assert (same.exit_code, "equal" in same.stdout) == (0, True), same.stdout + same.stderr
+    assert (same.exit_code, "equal up to rounding to float32" in same.stdout) == (0, True), (
+        same.stdout + same.stderr
+    )
     # Others from row 31 on, of which the first is shown; then a shift, which keeps the ranking.
     other = expected + 0.5
     other[:30] = expected[:30]

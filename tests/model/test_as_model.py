@@ -61,7 +61,7 @@ def test_every_function_takes_models_of_each_kind(kind: str, tmp_path: Path) -> 
     assert boostrank.compare(model, scores, data).metrics["ndcg@10"].mean == pytest.approx(
         0.0, abs=1e-6
     )
-    assert boostrank.verify(model, data, scores, precision=1e-5).documents == len(X)
+    assert boostrank.verify(model, data, scores).documents == len(X)
     assert reporting.importance(model, data, repeats=1).value > 0.5
     assert np.isfinite(reporting.why(model, data, 3, "@1", "@2").parts).all()
     page = reporting.report(model, data, baseline=model, only=["verdict"], threads=1)

@@ -60,9 +60,9 @@ def test_a_body_that_never_ends_and_a_slow_score(
     go = threading.Event()
     score = app.state.scorer.score
 
-    def slow(body: bytes, kind: str) -> Any:
+    def slow(body: bytes) -> Any:
         go.wait(5)
-        return score(body, kind)
+        return score(body)
 
     monkeypatch.setattr(app.state.scorer, "score", slow)
     body = {"rows": as_json(rows)}

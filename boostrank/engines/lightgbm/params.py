@@ -45,6 +45,9 @@ REFUSED: dict[str, str] = {
             "num_machines machines "
             "machine_list_filename local_listen_port time_out tree_learner top_k"
         ),
+        "only 'basic' keeps monotone_constraints where other features are missing": (
+            "monotone_constraints_method"
+        ),
         "boostrank does not read files of splits or bins": (
             "forcedsplits_filename forcedbins_filename"
         ),
@@ -68,6 +71,7 @@ REFUSED: dict[str, str] = {
 _HARMLESS: dict[str, tuple[Any, ...]] = {
     "forcedsplits_filename": ("",),
     "forcedbins_filename": ("",),
+    "monotone_constraints_method": ("basic",),
     "task": ("train", "training"),
     "num_machines": (1, "1"),
     "tree_learner": ("serial",),
@@ -80,7 +84,7 @@ _HARMLESS: dict[str, tuple[Any, ...]] = {
 OF_COLUMNS = ("categorical_feature", "interaction_constraints", "monotone_constraints")
 """The parameters of single features, which depend on the data."""
 LISTS = (*OF_COLUMNS, "eval_at", "gpu_device_id_list", "label_gain", "metric")
-_METHODS = ("basic", "intermediate", "advanced")
+_CHANGES_LEAVES = ("quant_train_renew_leaf", "path_smooth")
 TRUE = (True, 1, "true", "True", "1", "+")
 _FALSE = (None, False, 0, "", "0", "false", "False", "-")
 LINEAR_GAINS = list(range(31))  # as long as LightGBM's own table of gains
@@ -122,16 +126,11 @@ class LightGBMParams(Params):
             is_list = isinstance(value, list | tuple | Mapping)
             if is_list and name not in LISTS:  # LightGBM would use the first or none
                 raise ParameterError(f"{given_as[name]}={value!r} must be one value")
-            if monotone and name == "quant_train_renew_leaf" and value not in _FALSE:
+            if monotone and name in _CHANGES_LEAVES and value not in _FALSE:
                 raise ParameterError(
                     f"monotone_constraints does not work with {name}: LightGBM ignores it when it"
-                    " refits leaves; drop one of them"
+                    " changes leaves; drop one of them"
                 )
-        method = checked.get("monotone_constraints_method", _METHODS[0])
-        if method not in _METHODS:  # LightGBM would use the first
-            raise ParameterError(
-                f"monotone_constraints_method={method!r}: use {', '.join(_METHODS)}"
-            )
         if checked.get("boosting") in ("rf", "random_forest"):
             raise ParameterError(
                 "boosting='rf' averages independent trees and does not support custom objectives"

@@ -4,19 +4,16 @@ java: Java class without dependencies, for Java 8 or later.
 javascript: JavaScript module without dependencies, for browsers and Node.
 python: Python module without dependencies: tables of nodes and leaves, and a loop over them.
 
-`export/templates/` contains `model`, `linear` for linear models, and `proof`, a program that prints
-the score for each line of its input. Words in capitals are replaced by sizes and tables. Tables are
-arrays in C and Python and text in the other languages, because Java methods are limited to 64 KB.
-Nested conditions compile ten times as slowly, and Python limits them to 100 levels.
+`export/templates/` contains `model`, and `linear` for linear models. Words in capitals are replaced
+by sizes and tables. Tables are arrays in C and Python and text in the other languages, because Java
+methods are limited to 64 KB. Nested conditions compile ten times as slowly, and Python limits them
+to 100 levels. The check of an export reads the tables; only the tests compile the code around them.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,8 +43,6 @@ categories.
 """
 # Words that stand for a size, a table or the name of the model.
 _WORD = re.compile(r"\bMODEL(?=_|\b)|\b[A-Z_]+\b")
-# Maximum number of values that one run of a proof reads.
-_MOST_CELLS = 2**22
 
 # Words that cannot be the name of a class, package or function in one of the languages.
 _RESERVED = re.findall(
@@ -75,8 +70,6 @@ class _Language:
 
     Args:
         ending: file extension of the templates.
-        file: name of the file that the proof compiles, where `MODEL` is the name of the model.
-        commands: commands that compile and run the proof. There are none for Python.
         ascii: whether literals escape non-ASCII characters.
         arrays: whether tables and names are arrays. Otherwise, they are text.
         numbers: literals for infinity and NaN.
@@ -84,12 +77,15 @@ class _Language:
     """
 
     ending: str
-    file: str = ""
-    commands: tuple[str, ...] = ()
     ascii: bool = False
     arrays: bool = False
     numbers: tuple[str, str] = ("Infinity", "NaN")
     comment: str = "//"
+
+    @property
+    def is_python(self) -> bool:
+        """Whether the file can run here."""
+        return self.ending == "python"
 
     def write(self, model: ServedModel) -> bytes:
         forest, linear = model.trees.forest, model.linear
@@ -133,19 +129,20 @@ class _Language:
             names = "".join(_strings(text.rpartition("tables()")[0])).split("\n")
         if names != list(feature_names):
             raise ExportError("the file has different feature names")
-        if not self.commands:  # Python
+        if self.is_python:
             module: dict[str, Any] = {}
             exec(compile(body, "exported model", "exec"), module)
             score = module["score"]
             return lambda rows: np.array([score(row) for row in rows.tolist()], np.float64)
-        return self._compile(text) if self.runs else self._read_tables(text, len(names))
+        return self._read_tables(text, len(names))
 
     def _read_tables(self, text: str, n_features: int) -> Score:
         """Return a function that scores rows by the tables in a file."""
         head, _, tables = text.rpartition("tables()")
-        columns = ["".join(_strings(tables))]
         if self.arrays:
-            columns = re.findall(r'= \{([^"{}]*)\};', text)[:10]
+            columns = re.findall(r"^static const \w+ \w+\[\] = \{(.*)\};", text, re.MULTILINE)
+        else:
+            columns = ["".join(_strings(tables))]
         tables_of_numbers = [np.array(column.split(","), np.float64) for column in columns]
         if "thresholds" not in text:
             bias, weights, fill = np.split(np.concatenate(tables_of_numbers), [1, 1 + n_features])
@@ -157,55 +154,19 @@ class _Language:
         rules = replace(Rules.of_engine(trees), gives=np.float64)
         return lambda rows: scores(trees, rows, rules)
 
-    def _compile(self, text: str) -> Score:
-        """Compile the file with a program that prints the score of each row."""
-        folder = tempfile.TemporaryDirectory(prefix="boostrank-")
-        declaration = re.search(
-            r"^(?:package (\w+)|public final class (\w+)|double (\w+)_score)", text, re.MULTILINE
-        )
-        model = declaration[declaration.lastindex or 0] if declaration else ""
-        text = re.sub("^package .*", "package main", text, flags=re.MULTILINE)
-        proof = self._template("proof").replace("MODEL", model)
-        Path(folder.name, self.file.replace("MODEL", model)).write_text(text, encoding="utf-8")
-        Path(folder.name, f"proof.{self.ending}").write_text(proof, encoding="utf-8")
-        *build, run = [command.replace("MODEL", model).split() for command in self.commands]
-        for command in build:
-            _run(command, folder.name)
-
-        def score(rows: Array) -> Array:
-            printed: list[str] = []
-            for row_part in np.array_split(rows, 1 + rows.size // _MOST_CELLS):
-                lines = "".join(" ".join(map(repr, row)) + "\n" for row in row_part.tolist())
-                printed += _run(run, folder.name, _numbers(lines)).split()
-            return np.array(printed, np.float64)
-
-        return score
-
-    @property
-    def programs(self) -> list[str]:
-        """The programs that the proof runs."""
-        return [command.split()[0] for command in self.commands if command[0] != "."]
-
-    @property
-    def runs(self) -> bool:
-        """Whether the programs for the proof are installed."""
-        return all(map(shutil.which, self.programs))
-
     def _template(self, name: str) -> str:
         return (_TEMPLATES / f"{name}.{self.ending}").read_text(encoding="utf-8")
 
     def spec(self, name: str, title: str, how: str, aliases: tuple[str, ...] = ()) -> TargetSpec:
-        programs = " and ".join(self.programs)
-        most_rows, most_linear_rows = (50_000, 100_000) if self.commands else (2_000, 20_000)
+        most_rows, most_linear_rows, proved_by = 50_000, 100_000, "reading the file's tables"
+        if self.is_python:
+            most_rows, most_linear_rows, proved_by = 2_000, 20_000, "Python itself"
         return TargetSpec(
             name=name,
             title=f"{title} without dependencies",
             write=self.write,
             read=self.read,
-            proved_by=(
-                programs if self.runs else f"reading the file's tables ({programs}: not installed)"
-            )
-            or "Python itself",
+            proved_by=proved_by,
             how=f"{how}Missing values are NaN; the value of a category is its code.\n",
             rules=Rules(),
             exact=("lightgbm", "xgboost"),
@@ -255,35 +216,8 @@ def _trees(columns: list[Array], sizes: Sequence[int]) -> ServedTrees:
     return ServedTrees(forest, np.zeros(0), base, single=single != 0.0)
 
 
-def _run(command: list[str], folder: str, values: str = "") -> str:
-    process = subprocess.run(
-        command, cwd=folder, input=values, capture_output=True, encoding="utf-8", check=False
-    )
-    if process.returncode:
-        raise ExportError(
-            f"{' '.join(command[:2])} does not take the file:"
-            f" {' '.join(process.stderr.split())[:500]}"
-        )
-    return process.stdout
-
-
-_C = _Language(
-    "c",
-    "MODEL.c",
-    ("cc -std=c99 -O2 -ffp-contract=off MODEL.c proof.c -o proof", "./proof"),
-    arrays=True,
-    numbers=("INFINITY", "NAN"),
-)
-_GO = _Language("go", "model.go", ("go build -o proof model.go proof.go", "./proof"))
-_JAVA = _Language(
-    "java",
-    "MODEL.java",
-    ("javac -encoding UTF-8 MODEL.java proof.java", "java -cp . BoostrankProof"),
-    ascii=True,
-)
-
 SPECS = (
-    _C.spec(
+    _Language("c", arrays=True, numbers=("INFINITY", "NAN")).spec(
         "c",
         "a C file",
         """\
@@ -291,7 +225,7 @@ Compile {file} into the program: cc -std=c99 -O2 -ffp-contract=off -c {path}
 Its first lines show the functions to declare, for one row of doubles and for many.
 """,
     ),
-    _GO.spec(
+    _Language("go").spec(
         "go",
         "a Go file",
         """\
@@ -299,7 +233,7 @@ Copy {file} into a folder of its own: it is the package of the model's name (--n
 Score(row []float64) returns the score of a document; Features has the names of the values of a row.
 """,
     ),
-    _JAVA.spec(
+    _Language("java", ascii=True).spec(
         "java",
         "a Java class",
         """\
@@ -309,7 +243,7 @@ score(double[] row) returns the score of a document; features() returns the name
 of a row.
 """,
     ),
-    _Language("mjs", "model.mjs", ("node proof.mjs",)).spec(
+    _Language("mjs").spec(
         "javascript",
         "a JavaScript module",
         """\

@@ -4,21 +4,17 @@ once, at the end.
 onnxmltools 1.16 is not used: it rounds thresholds to the nearest float32 numbers, so that scores on
 MSLR differ by up to 0.03, it silently drops linear leaves, and it treats XGBoost's rankers as
 classifiers.
-
-Category sets become lookup tables, because the operator for category sets, TreeEnsemble in
-ai.onnx.ml 5, gives wrong scores in ONNX Runtime up to 1.24 and is missing from older versions.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from boostrank.core.types import Array, Int64Array
+from boostrank.core.types import Array
 from boostrank.engines.served.rules import Rules
 from boostrank.export.target import (
     ExportError,
@@ -28,35 +24,13 @@ from boostrank.export.target import (
     missing_goes_left,
     with_version,
 )
-from boostrank.kernels.forest import LISTED_RIGHT, NAN_LEFT, Forest
+from boostrank.kernels.forest import Forest
 
 # Names that onnxmltools uses and programs expect.
 _INPUT, _OUTPUT = "input", "variable"
-_MOST_CELLS = 2**26
-_TOGETHER = 1024  # rows scored together; each takes 17 bytes per set of categories
 
 
-# Graphs in ONNX's text format, where type 1 is float32, 7 int64 and 11 float64. A code selects a
-# row of the table of directions; two more rows are for other codes and NaN.
-_FROM_CODES = """
-codes = Gather <axis = 1> (values, columns)
-not_below = GreaterOrEqual (codes, least)
-not_above = Less (codes, end)
-known = And (not_below, not_above)
-missing = IsNaN (codes)
-unknown = Where (missing, none, end)
-rows = Where (known, codes, unknown)
-numbers = Cast <to = 7> (rows)
-"""
-_FROM_TABLE = """
-number{0} = Gather <axis = 1> (numbers, at{0})
-side{0} = Gather <axis = 0> (table{0}, number{0})
-"""
-_FROM_SIDES = """
-sides = Concat <axis = 1> ({})
-splits = Cast <to = 11> (sides)
-all = Concat <axis = 1> (values, splits)
-"""
+# A graph in ONNX's text format, where type 1 is float32 and 11 float64.
 _LINEAR = """
 values = Cast <to = 11> (input)
 missing = IsNaN (values)
@@ -72,22 +46,11 @@ def _write(model: ServedModel) -> bytes:
 
     if not model.trees.forest.roots.size:
         raise ExportError("the model has no trees")
-    graph_text, constants = f"values = Cast <to = 11> ({_INPUT})\n", dict[str, Array]()
-    columns, tables, forest = _tables(model.trees.forest, len(model.feature_names))
-    if columns.size:
-        end = np.array([len(table) - 2.0 for table in tables])
-        has_listed_right = np.any(model.trees.forest.kind & LISTED_RIGHT)
-        least_code = np.array(np.where(has_listed_right, 0.0, np.nextafter(-1.0, 0.0)))
-        constants = {"columns": columns, "least": least_code, "end": end, "none": end + 1.0}
-        graph_text += _FROM_CODES
-        for i, table in enumerate(tables):
-            constants |= {f"at{i}": np.array(i), f"table{i}": table}
-            graph_text += _FROM_TABLE.format(i)
-        graph_text += _FROM_SIDES.format(", ".join(f"side{i}" for i in range(columns.size)))
-    inputs = ["all" if columns.size else "values"]
-    ensemble = _ensemble(forest, model.trees.base)
-    trees = make_node("TreeEnsembleRegressor", inputs, [_OUTPUT], domain="ai.onnx.ml", **ensemble)
-    return _saved(model, [*_parse(graph_text), trees], constants)
+    ensemble = _ensemble(model.trees.forest, model.trees.base)
+    trees = make_node(
+        "TreeEnsembleRegressor", ["values"], [_OUTPUT], domain="ai.onnx.ml", **ensemble
+    )
+    return _saved(model, [*_parse(f"values = Cast <to = 11> ({_INPUT})"), trees], {})
 
 
 def _write_linear(model: ServedModel) -> bytes:
@@ -126,47 +89,6 @@ def _saved(model: ServedModel, steps: Sequence[Any], constants: Mapping[str, Arr
     helper.set_model_props(onnx_model, {"feature_names": json.dumps(list(model.feature_names))})
     onnx.checker.check_model(onnx_model)
     return bytes(onnx_model.SerializeToString())
-
-
-def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[Array], Forest]:
-    """Convert category sets to splits on extra columns, which are 1 for categories that go right
-    and 0 for others.
-
-    Return the columns with categories in ascending order, a table for each, bool[codes + 2, sets],
-    with the direction of each code, of unknown codes and of missing values, and the forest that
-    splits on the extra columns.
-    """
-    nodes = np.flatnonzero(forest.categorical)
-    feature, threshold, kind = forest.feature.copy(), forest.threshold.copy(), forest.kind.copy()
-    columns = np.unique(feature[nodes]).astype(np.int64)
-    tables: list[Array] = []
-    cells, width = 0, n_features
-    for column in columns.tolist():
-        nodes_of_column = nodes[feature[nodes] == column]
-        category_sets = [
-            forest.categories(int(number)) for number in forest.threshold[nodes_of_column]
-        ]
-        codes = int(np.concatenate(category_sets).max(initial=-1)) + 1
-        cells += (codes + 2) * nodes_of_column.size
-        if cells > _MOST_CELLS:
-            raise ExportError(
-                f"the {nodes.size} sets of categories, with codes up to {codes - 1} in column"
-                f" {column}, would need tables of more than 64 MB: number the categories from 0"
-                " without gaps, or export to c"
-            )
-        # Directions of all codes, of unknown codes and of missing values, without repeated columns.
-        listed_right = (forest.kind[nodes_of_column] & LISTED_RIGHT) != 0
-        right = np.tile(~listed_right, (codes + 2, 1))
-        right[-1] = (forest.kind[nodes_of_column] & NAN_LEFT) == 0
-        for i, categories in enumerate(category_sets):
-            right[categories, i] = listed_right[i]
-        table, table_column = np.unique(right, axis=1, return_inverse=True)
-        feature[nodes_of_column] = width + table_column.reshape(-1)
-        threshold[nodes_of_column] = 0.5
-        kind[nodes_of_column] = 0
-        tables.append(table.astype(np.uint8))
-        width += table.shape[1]
-    return columns, tables, replace(forest, feature=feature, threshold=threshold, kind=kind)
 
 
 def _ensemble(forest: Forest, base: float) -> dict[str, Any]:
@@ -217,9 +139,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     def score(rows: Array) -> Array:
         with np.errstate(over="ignore"):
             float32_rows = np.ascontiguousarray(rows, dtype=np.float32)
-        batches = np.array_split(float32_rows, 1 + len(rows) // _TOGETHER)
-        scores = [np.ravel(session.run([_OUTPUT], {_INPUT: batch})[0]) for batch in batches]
-        return np.concatenate(scores)
+        return np.ravel(session.run([_OUTPUT], {_INPUT: float32_rows})[0])
 
     return score
 
@@ -238,5 +158,6 @@ Missing values are NaN.
 """,
     rules=Rules(gives=np.float32),
     extra="onnx",
+    categories=False,
     linear={"write": _write_linear, "most_rows": 100_000},
 )
