@@ -5,11 +5,14 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
+import math
 import os
 import re
 import tempfile
 import time
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,21 +20,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boostrank.core import __version__
-from boostrank.core.errors import MissingDependency, TrainingWarning, warn_user
+from boostrank.core.errors import MissingDependency, ParameterError, TrainingWarning, warn_user
 from boostrank.core.files import write_all
+from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
+from boostrank.fit.run import package_versions
 from boostrank.fit.settings import OBJECTIVE_NAMES, ROUNDS_NAMES, SEED_NAMES, default_objective
-from boostrank.metrics import Conventions
+from boostrank.metrics import BoundMetrics, Conventions, Metric
 from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel, as_model
+from boostrank.objective.mixture import objective_from_dict
 from boostrank.options import KEYWORDS
 from boostrank.records import jsonable
 
 if TYPE_CHECKING:
     from boostrank.fit.plan import Plan
 
-__all__ = ["JsonLines", "MLflow", "log_model"]
+__all__ = [
+    "JsonLines",
+    "MLflow",
+    "log_model",
+    "logged_arguments",
+    "mlflow_metrics",
+]
 
-_FILE, _QID = "model.boostrank", "qid"
+_FILE, _RECORD, _QID = "model.boostrank", "boostrank.json", "qid"
+_MAKERS: dict[str, Callable[[Any], Any]] = {
+    "objective": objective_from_dict,
+    "conventions": lambda fields: Conventions(**fields),
+    "within_query": lambda fields: WithinQuery(**fields),
+}
+"""Functions that restore objects from JSON data."""
 _LONGEST_LINE = 1 << 20
 
 
@@ -81,6 +99,13 @@ class _Callback:
             defaults["seed"] = plan.seed
         merged = {**defaults, **plan.preset.trees, **params, **keywords}
         self.params = jsonable(merged, other=_as_json)
+        record = {
+            "arguments": {"params": params, "num_boost_round": options.rounds, **keywords},
+            "data": plan.train_set.record,
+            "valid": {name: data.fingerprint for name, data in plan.valid},
+            "versions": {plan.engine.name: plan.engine.version, **package_versions()},
+        }
+        self.record = jsonable(record, other=_as_json)
 
 
 def _torn_line(file: Any, size: int) -> bytes:
@@ -199,9 +224,9 @@ class JsonLines(_Callback):
 class MLflow(_Callback):
     """A callback that logs the training's arguments, and the metrics with the round as the step.
 
-    Parameters are text of up to 500 characters. The tag `boostrank.data` has the digest of the
-    training data. MLflow forbids "@" in names, so "ndcg@10" on "valid_0" becomes
-    "valid_0/ndcg_at_10". The active run is used, or else started.
+    Parameters are text. The artifact `boostrank.json`, which `logged_arguments` reads, has all
+    arguments, the digest of the data and the versions. MLflow forbids "@" in names, so "ndcg@10"
+    on "valid_0" becomes "valid_0/ndcg_at_10". The active run is used, or else started.
 
     Raises:
         MissingDependency: MLflow is not installed.
@@ -211,7 +236,7 @@ class MLflow(_Callback):
         self._mlflow = _mlflow()
 
     def planned(self, plan: Plan) -> None:
-        """Log the arguments, the digest of the data and the version of boostrank."""
+        """Log the arguments, the digest of the data and the versions."""
         super().planned(plan)
         try:
             self._mlflow.log_params({name: str(value)[:500] for name, value in self.params.items()})
@@ -220,8 +245,8 @@ class MLflow(_Callback):
                 "MLflow's run keeps the parameters of an earlier training; start a run for each"
             )
             warn_user(message, TrainingWarning)
-        self._mlflow.set_tag("boostrank.data", plan.train_set.record["fingerprint"])
-        self._mlflow.set_tag("boostrank.version", __version__)
+        self._mlflow.set_tag("boostrank.data", self.record["data"]["fingerprint"])
+        self._mlflow.log_dict(self.record, _RECORD)
 
     def __call__(self, env: Any) -> None:
         values = {
@@ -229,6 +254,70 @@ class MLflow(_Callback):
             for result in env.evaluation_result_list or []
         }
         self._mlflow.log_metrics(values, step=env.iteration + 1)
+
+
+def logged_arguments(run_id: str) -> dict[str, Any]:
+    """Return what `MLflow` logged for `boostrank.train(train_set=data, **arguments)`.
+
+    Pass validation sets, which early stopping needs, callbacks and functions again.
+
+    Raises:
+        MissingDependency: MLflow is not installed.
+        ParameterError: the objective is from a user's file.
+    """
+    record = _mlflow().artifacts.load_dict(f"runs:/{run_id}/{_RECORD}")
+    arguments: dict[str, Any] = record["arguments"]
+    for values in (arguments, arguments["params"]):
+        for name, make in _MAKERS.items():
+            if isinstance(values.get(name), dict):
+                values[name] = make(values[name])
+    return arguments
+
+
+def mlflow_metrics(
+    *metrics: Metric | str | Callable[..., Any],
+    group: str = _QID,
+    conventions: Conventions | str = "default",
+) -> list[Any]:
+    """Return metrics, means over queries, for `mlflow.models.evaluate(..., extra_metrics=...)`.
+
+    Args:
+        metrics: metrics or functions as in `boostrank.metrics.evaluate`; "ndcg@10" is named
+            "ndcg_at_10".
+        group: column of the evaluated data with the query ids.
+        conventions: as in `boostrank.metrics.evaluate`.
+
+    Raises:
+        MissingDependency: MLflow is not installed.
+        ParameterError: a metric or convention is unknown, or the column's name contains blanks or
+            signs.
+    """
+    make_metric, rules = _mlflow().models.make_metric, Conventions.of(conventions)
+    if not group.isidentifier():
+        raise ParameterError(
+            f"group={group!r}: MLflow needs a column name without blanks or signs; rename it"
+        )
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    columns = [inspect.Parameter(name, kind) for name in ("predictions", "targets", group)]
+
+    def metric_of(metric: Metric, name: str) -> Any:
+        measured = metric if metric.function else Metric.parse(name)
+
+        def measure(scores: Any, labels: Any, ids: Any) -> float:
+            ids = checked_ids(ids)
+            order = np.argsort(query_numbers(ids), kind="stable")
+            queries = QueryIndex.from_ids(ids[order])
+            # MLflow first tries one row, which may lack a relevant document
+            bound = BoundMetrics(measured, np.asarray(labels)[order], queries, rules, partial=True)
+            ordered = np.asarray(scores)[order]
+            included = np.isfinite(bound.per_query(ordered)[name])
+            return bound.values(ordered)[name] if included.any() else math.nan
+
+        measure.__signature__ = inspect.Signature(columns)  # type: ignore[attr-defined]
+        is_better = {"greater_is_better": metric.higher_is_better}
+        return make_metric(eval_fn=measure, name=_mlflow_name(name), **is_better)
+
+    return [metric_of(metric, name) for metric in Metric.all_of(metrics) for name in metric.names]
 
 
 def log_model(model: Any, name: str = "model", **options: Any) -> Any:

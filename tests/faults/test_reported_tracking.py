@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,11 @@ import pandas as pd
 import pytest
 
 import boostrank
-from boostrank import BoostRanker, Objective, RankingDataset, RankingModel, __version__
+from boostrank import BoostRanker, Objective, RankingDataset, RankingModel
 from boostrank.core.errors import ParameterError, TrainingWarning
 from boostrank.metrics import Conventions
-from boostrank.tracking import JsonLines, MLflow, log_model
+from boostrank.model.query_columns import WithinQuery
+from boostrank.tracking import JsonLines, MLflow, log_model, logged_arguments, mlflow_metrics
 
 LABELS = np.random.default_rng(1).integers(0, 3, 120)
 QUERIES = np.repeat(np.arange(12), 10)
@@ -49,6 +51,10 @@ class Run:
         self.params: dict[str, str] = {}
         self.tags: dict[str, str] = {}
         self.steps: list[int] = []
+        self.artifacts = SimpleNamespace(
+            load_dict=lambda uri: json.loads(self.files[uri.rpartition("/")[2]])
+        )
+        self.files: dict[str, str] = {}
 
     def log_params(self, params: dict[str, str]) -> None:
         if any(self.params.get(name, value) != value for name, value in params.items()):
@@ -57,6 +63,9 @@ class Run:
 
     def set_tag(self, name: str, value: str) -> None:
         self.tags[name] = value
+
+    def log_dict(self, values: dict[str, Any], name: str) -> None:
+        self.files[name] = json.dumps(values)
 
     def log_metrics(self, metrics: dict[str, float], step: int) -> None:
         self.steps.append(step)
@@ -78,6 +87,40 @@ def fitted(callback: Any) -> RankingModel:
     return ranker.fit(FRAME, LABELS, qid=QUERIES, callbacks=[callback]).model_
 
 
+TRAININGS: dict[str, Callable[[Any], RankingModel]] = {
+    "ranker": fitted,
+    "defaults": trained(None, num_boost_round=3),
+    "text": trained(
+        {"objective": "mix(shf-sdcg, regression)", "sigma": "geometric(4, 0.5)"}, num_boost_round=3
+    ),
+    "objects": trained(
+        {"objective": Objective("shf-sdcg", sigma=0.3), "min_data_in_leaf": 2},
+        num_boost_round=3,
+        within_query=WithinQuery("rank", of="a"),
+        conventions=Conventions(empty="zero"),
+    ),
+    "engine": trained(
+        {"objective": "xgboost:rank:ndcg", "max_depth": 2}, num_boost_round=3, backend="xgboost"
+    ),
+    "folds": trained({"seed": 4, "eval_at": [5]}, num_boost_round=3, quality="good", folds=2),
+    "stopped": trained(
+        {"objective": "lambdarank", "early_stopping_round": 1}, valid_sets=[HELD_OUT]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_first_use_python_05_a_run_is_repeated_from_its_arguments(name: str, run: Run) -> None:
+    first = TRAININGS[name](MLflow())
+    sets = {"valid_sets": [HELD_OUT]} if name == "stopped" else {}
+    again = boostrank.train(train_set=DATA, **logged_arguments("run"), **sets)
+    assert again.to_bytes() == first.to_bytes()
+    assert dict(again.info) == dict(first.info)
+    assert run.tags["boostrank.data"] == DATA.fingerprint
+    versions = json.loads(run.files["boostrank.json"])["versions"]
+    assert versions["boostrank"] == boostrank.__version__
+
+
 def test_first_use_python_05_parameters_name_the_objective_and_the_rounds(run: Run) -> None:
     fitted(MLflow())
     expected = {
@@ -95,19 +138,6 @@ def test_first_use_python_05_parameters_name_the_objective_and_the_rounds(run: R
     assert expected.items() <= run.params.items()
     assert boostrank.train(run.params, DATA).to_bytes() == fitted(JsonLines("/dev/null")).to_bytes()
     assert run.steps == [1, 2, 3]
-    assert run.tags == {"boostrank.data": DATA.fingerprint, "boostrank.version": __version__}
-
-
-@pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
-def test_first_use_python_05_a_run_says_the_arguments_of_every_kind(backend: str, run: Run) -> None:
-    params = {"objective": Objective("shf-sdcg", sigma=0.3), "max_depth": 2}
-    more = {"quality": "good", "folds": 2, "conventions": Conventions(empty="zero")}
-    trained(params, num_boost_round=3, backend=backend, **more)(MLflow())
-    expected = {"max_depth": "2", "folds": "2", "quality": "good", "backend": backend}
-    assert expected.items() <= run.params.items()
-    assert "'sigma': 0.3" in run.params["objective"]
-    assert "'empty': 'zero'" in run.params["conventions"]
-    assert len(run.tags) == 2
 
 
 def test_first_use_python_05_a_run_says_defaults_and_keeps_the_first_parameters(run: Run) -> None:
@@ -119,6 +149,15 @@ def test_first_use_python_05_a_run_says_defaults_and_keeps_the_first_parameters(
     }.items() <= run.params.items()
     with pytest.warns(TrainingWarning, match="start a run for each"):
         trained({}, num_boost_round=2)(MLflow())
+
+
+def test_first_use_python_05_an_own_objective_must_be_passed_again(run: Run) -> None:
+    def squares(scores: Any, data: Any) -> Any:
+        return scores - data.get_label(), np.ones_like(scores)
+
+    trained({"objective": squares}, num_boost_round=2)(MLflow())
+    with pytest.raises(ParameterError, match="squares"):
+        boostrank.train(train_set=DATA, **logged_arguments("run"))
 
 
 def test_first_use_python_05_other_trackers_get_the_same_arguments(tmp_path: Path) -> None:
@@ -161,8 +200,9 @@ def logged(mlflow: Any, ranker: BoostRanker) -> str:
 def test_first_use_python_05_mlflow_repeats_a_run(mlflow: Any) -> None:
     with mlflow.start_run() as run:
         first = fitted(MLflow())
-    again = boostrank.train(mlflow.get_run(run.info.run_id).data.params, DATA)
+    again = boostrank.train(train_set=DATA, **logged_arguments(run.info.run_id))
     assert again.to_bytes() == first.to_bytes()
+    assert mlflow.get_run(run.info.run_id).data.params["sigma"] == "0.7"
 
 
 def test_first_use_python_05_a_logged_estimator_takes_what_predict_takes(
@@ -212,3 +252,50 @@ def test_first_use_python_05_requests_of_a_server_are_scored(
             json.dumps(body), "application/json", served, served.metadata.get_input_schema()
         ).response
         assert json.loads(answer)["predictions"] == list(ranker.predict(pd.DataFrame([row])))
+
+
+def test_first_use_python_05_models_are_evaluated_by_query(
+    mlflow: Any, ranker: BoostRanker, logged: str
+) -> None:
+    scores = ranker.predict(FRAME)
+    expected = boostrank.metrics.evaluate(["ndcg@3,10", "map"], LABELS, scores, QUERIES)
+    whole = FRAME.assign(label=LABELS, session=[f"q{i}" for i in QUERIES], score=scores)
+    metrics = mlflow_metrics("ndcg@3,10", "map", group="session")
+    with mlflow.start_run():
+        results = [
+            mlflow.models.evaluate(logged, whole, targets="label", extra_metrics=metrics),
+            mlflow.models.evaluate(
+                data=whole.sample(frac=1, random_state=1),
+                predictions="score",
+                targets="label",
+                extra_metrics=metrics,
+            ),
+        ]
+    for result in results:
+        assert result.metrics == pytest.approx(
+            {name.replace("@", "_at_"): result.mean for name, result in expected.items()}, abs=1e-12
+        )
+    with pytest.raises(ParameterError, match="'query id'"):
+        mlflow_metrics("ndcg", group="query id")
+
+
+def test_first_use_python_07_own_metrics_are_evaluated_by_mlflow(run: Run) -> None:
+    def depth_of_best(labels: Any, scores: Any) -> float:
+        return float(np.argmax(labels[np.argsort(-scores)]))
+
+    def made(**arguments: Any) -> Any:
+        return SimpleNamespace(**arguments)
+
+    run.models = SimpleNamespace(make_metric=made)  # type: ignore[attr-defined]
+    lower = boostrank.Metric("depth", function=depth_of_best, higher_is_better=False)
+    first, second, third = mlflow_metrics(depth_of_best, lower, "ndcg@5")
+    assert (first.greater_is_better, second.greater_is_better) == (True, False)
+    assert [metric.name for metric in (first, second, third)] == [
+        "depth_of_best",
+        "depth",
+        "ndcg_at_5",
+    ]
+    scores = FRAME["a"].to_numpy()
+    expected = boostrank.evaluate(scores, DATA, [depth_of_best, "ndcg@5"])
+    assert first.eval_fn(scores, LABELS, QUERIES) == expected["depth_of_best"].mean
+    assert third.eval_fn(scores, LABELS, QUERIES) == expected["ndcg@5"].mean
