@@ -36,7 +36,6 @@ from boostrank.fit.callbacks import StopRequest, StopWhenAsked
 from boostrank.fit.checkpoint import (
     Checkpoint,
     is_checkpoint,
-    keeping_rounds,
     resume_words,
     save_or_rescue,
 )
@@ -456,7 +455,7 @@ def _execute(
         return not request.pending
 
     with observer.training(metric, names, plan.settings.patience > 0):
-        with contextlib.redirect_stdout(sys.stderr), keeping_rounds(files.model):
+        with contextlib.redirect_stdout(sys.stderr):
             model = execute(plan, fold_ended)
         observer.saving()
         if files.model is not None:

@@ -125,13 +125,7 @@ def run(training: Training) -> RankingModel:
             resumed=resumed,
             objective=training.objective,
         )
-        try:
-            grown = _grow(training, request)
-        except TrainingError as error:
-            if error.model is not None:
-                grew = error.model.rounds > training.rounds_before
-                error.model = finish(error.model, 0) if grew else None
-            raise
+        grown = _grow(training, request)
     return finish(*grown)
 
 
