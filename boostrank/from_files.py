@@ -368,6 +368,8 @@ def _train_here(
     copies = 0.0
     if files.clicks:
         copies = count_copies(files.valid)
+    if files.valid and options.on_folds:  # the sets are joined
+        copies += 1.0
     keywords = replace(reading, keep_names=False).keywords
     route, line = choose_route(
         (list(files.train), *files.valid),
@@ -375,10 +377,8 @@ def _train_here(
         keywords,
         route=files.route,
         limit=files.memory_limit,
-        init_model=init_model,
-        params=settings.params,
-        folds=options.on_folds,
         copies=copies,
+        init_model=init_model,
     )
     if line:
         say(line)
