@@ -39,7 +39,6 @@ from boostrank.fit.checkpoint import (
     resume_words,
     save_or_rescue,
 )
-from boostrank.fit.click_gate import count_copies, report_gate
 from boostrank.fit.execute import FoldSummary, execute
 from boostrank.fit.from_data import by_name
 from boostrank.fit.plan import Plan, Training
@@ -351,8 +350,8 @@ def _train_here(
     reading: FileOptions,
     observer: Observer,
 ) -> RankingModel:
-    """Read the files, train on this machine, and save the model. With clicks, labels become gains,
-    and a line says whether debiasing helps.
+    """Read the files, train on this machine, and save the model. With clicks, labels become
+    gains.
     """
     say = observer.say
     log = [JsonLines(files.log)] if files.log else []
@@ -366,8 +365,8 @@ def _train_here(
         _check_target(files, say, params=params)
     # Choose the best route, and the function that reads files by it.
     copies = 0.0
-    if files.clicks:
-        copies = count_copies(files.valid)
+    if files.clicks:  # the documents that were shown
+        copies = 1.0
     if files.valid and options.on_folds:  # the sets are joined
         copies += 1.0
     keywords = replace(reading, keep_names=False).keywords
@@ -413,7 +412,10 @@ def _train_here(
     if clicked is not None:
         pairs = zip(files.valid, valid_sets, strict=True)
         valid_sets = [clicked.label(path, data, options.on_folds) for path, data in pairs]
-        report_gate(clicked, options, settings.rounds, estimated=files.propensities is None)
+        say(
+            "debiasing can hurt where clicks are few: compare the model with one of click counts,"
+            " trained with equal --propensities, by `boostrank compare --clicks`"
+        )
     for data in (train_set, *valid_sets):
         if data.on_disk and observer.binning is not None:
             data.features.watch = observer.binning
