@@ -53,6 +53,7 @@ def run(training: Training) -> RankingModel:
     booster, start = begin(training, rows[0])
     with _engine_errors(engine, rows[0]):
         native, valid = _convert(training, rows)
+    info = _describe_model(training, start)
     sources = dict(zip([id(native), *(id(data) for _, data in valid)], rows, strict=True))
 
     def labels_of(data: Any) -> tuple[Array, QueryIndex]:
@@ -67,7 +68,7 @@ def run(training: Training) -> RankingModel:
         function = by_arguments(training.function, labels_of, "objective")
         gradient = GuardedGradient(None, function, all_reduce)
     metrics = RoundMetrics(training, gradient, labels_of)
-    history, info = History(), _describe_model(training, start)
+    history = History()
     stopper, callbacks = make_callbacks(training, valid, native)
     for callback in callbacks:
         if hasattr(callback, "begins"):
