@@ -326,6 +326,31 @@ def listed_names(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+def parse_fill(fill: Any) -> dict[str | None, Any]:
+    """Return what replaces missing values by feature, where None stands for all other features.
+
+    Args:
+        fill: a number, "mean" or "median" for all features; a mapping from names to these; or text
+            with them, such as "median,price=0".
+    """
+    if fill is None:
+        return {}
+    if not isinstance(fill, str):
+        return dict(fill) if isinstance(fill, Mapping) else {None: fill}
+    try:
+        rules = [rule.rpartition("=") for rule in listed_names(fill)]
+    except ValueError as error:
+        raise ParameterError(f"fill={error}") from None
+    names = {name for name, _, _ in rules}
+    if not all(mark for _, mark, _ in rules[1:]) or len(names) < len(rules):
+        remedy = (
+            "write the value of all other features once and first, each feature once, and"
+            " decimals with a point"
+        )
+        raise ParameterError(f"fill={fill!r}: {remedy}, such as 'median,price=0.5'")
+    return {name if mark else None: value for name, mark, value in rules}
+
+
 def typed_names(*names: str) -> str:
     """Quote names for a shell, so that `listed_names` parses them again."""
     line = io.StringIO()
@@ -575,7 +600,28 @@ class SingleOptions(FitOptions, WithinQueryOptions, StartOptions):
     """The options for a single new training."""
 
 
-class TrainOptions(SingleOptions, group="Models"):
+class FillOptions(Options, group="Start and features"):
+    """Options that replace missing values, in training and in scoring."""
+
+    fill: Any = option(
+        "Replace missing values, in scoring too, by a number or by the training data's mean or"
+        " median, for all numeric features or by name. For programs without missing values.",
+        metavar="NUMBER|mean|median|FEATURE=...,...",
+        alone=True,
+        conflicts="within_query",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        parse_fill(self.fill)  # raises an error
+
+    @property
+    def fill_rules(self) -> dict[str | None, Any]:
+        """What replaces missing values by feature, where None stands for all other features."""
+        return parse_fill(self.fill)
+
+
+class TrainOptions(SingleOptions, FillOptions, group="Models"):
     """The training options that `boostrank.train` and `boostrank train` share.
 
     `params` is the given dictionary, with all parameters in Python, or those of --param on the

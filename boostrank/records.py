@@ -154,6 +154,7 @@ class ModelInfo(
         renewed: data from which all leaves were computed again after the training.
         price: number of trees and the limit on it.
         calibration: map from scores to expected grades.
+        fill: numbers that replace missing values, by feature.
     """
 
     backend: str | None = None
@@ -171,6 +172,7 @@ class ModelInfo(
     renewed: RenewalRecord | None = None
     price: PriceRecord | None = None
     calibration: CalibrationRecord | None = None
+    fill: dict[str, float] | None = None
 
     def __post_init__(self) -> None:
         for path, value in (

@@ -15,11 +15,12 @@ from boostrank.cli.command import Command
 from boostrank.cli.errors import BAD_INPUT, GATE_SHUT, Running, say
 from boostrank.cli.reading import name_of
 from boostrank.cli.show import ReadProgress, duration, width
-from boostrank.core.errors import InputError
+from boostrank.core.errors import InputError, did_you_mean
 from boostrank.core.text import count_of
 from boostrank.options import (
     ClickOptions,
     FileOptions,
+    FillOptions,
     JsonOptions,
     TargetOptions,
     ThreadOptions,
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from boostrank.diagnosis import Finding, Findings, Profile
 
 
-class Doctor(ClickOptions, JsonOptions, ThreadOptions, TargetOptions, group="Data and output"):
+class Doctor(
+    ClickOptions, JsonOptions, ThreadOptions, TargetOptions, FillOptions, group="Data and output"
+):
     """Arguments and options of `boostrank doctor`."""
 
     files: tuple[str, ...] = argument("FILE...", file="data")
@@ -126,7 +129,13 @@ def _find_objections(
 
     with_missing = profile.examined[profile.missing[profile.examined] > 0].tolist()
     missing = [profile.feature_names.get(number, f"f{number}") for number in with_missing]
-    names = tuple(profile.feature_names.values())
+    # A rule without a name fills every feature. Features of libsvm text have no names.
+    names, filled_names = tuple(profile.feature_names.values()), options.fill_rules.keys()
+    unknown = sorted(str(name) for name in filled_names - {None, *names})
+    if names and unknown:
+        hint = did_you_mean(unknown[0], names)
+        raise InputError(f"--fill: there is no feature {unknown[0]!r}.{hint}")
+    missing = [name for name in missing if not filled_names & {None, name}]
     categories = () if profile.space is None else profile.space.categories
     categorical = [name for name in categories if name not in profile.text]
     spec = TARGETS.get(str(options.target))

@@ -206,6 +206,12 @@ class ModelFormat:
         """
         raise ModelError(f"the features of a {self.name} model cannot change")
 
+    def filled(self, body: bytes, values: Float64Array) -> bytes:
+        """Return a model file that scores a missing value of feature i as values[i], unless that is
+        NaN.
+        """
+        raise NotImplementedError
+
     def merge(self, models: Sequence[Any], weights: Sequence[float]) -> bytes:
         """Return a model file whose scores are the sum of the scores of parsed models, each times
         its weight, > 0.
@@ -363,6 +369,18 @@ def by_feature(curves: Iterable[tuple[int, Curve]]) -> dict[int, Curve]:
     for feature, curve in curves:
         sums[feature] = combined([sums[feature], curve], [1.0, 1.0]) if feature in sums else curve
     return sums
+
+
+def filled_start(start: Mapping[int, Curve], values: Float64Array) -> dict[int, Curve]:
+    """Return the functions with their value at values[i] for a missing feature i, unless that is
+    NaN.
+    """
+    curves = dict(start)
+    for feature, curve in start.items():
+        if not np.isnan(values[feature]):
+            step = np.searchsorted(curve.bounds, values[feature])
+            curves[feature] = replace(curve, missing=float(curve.constant[step]))
+    return curves
 
 
 def sum_of_starts(

@@ -35,7 +35,7 @@ from boostrank.kernels.curves import rounded_down
 from boostrank.kernels.forest import NAN_LEFT, ZERO_IS_MISSING, Forest
 from boostrank.options import typed_names
 
-REMEDY = "replace missing values by the program's number before training (frame.fillna(0))"
+REMEDY = "train with --fill median"
 """What to do about missing values, if a target has none."""
 
 _LEAST = np.finfo(np.float32).min
@@ -267,7 +267,7 @@ class TargetSpec:
         """Yield why missing values, or the declared features, would not be those of the model."""
         if missing and self.no_missing:
             reason = f"the data have missing values; {self.no_missing}"
-            yield Objection("missing", reason, REMEDY)
+            yield Objection("missing", reason, REMEDY, options="--fill median")
         if not names or not declared:
             return
         if name_problem := name_fault(declared, names, one_store=self.one_store):
@@ -282,7 +282,7 @@ class TargetSpec:
                     "missing",
                     f"{name_of(feature)!r} has missing values in the data, but would be"
                     f" {default:g} in {self.title}",
-                    f"give it {self.default.format(value='NaN')}, or {REMEDY}",
+                    f"give it {self.default.format(value='NaN')}, or train with --fill",
                 )
 
 

@@ -175,14 +175,15 @@ def _prepare_model(
         raise ExportError(f"{objection.words}; {objection.fix}")
     if target.rules.sums is np.float32 and not trees.single and model.backend not in target.exact:
         trees = trees.small_first()
-    # Values of documents without a feature: the declared ones, or those that a linear model gives
-    # missing ones if the program has none.
+    # Values of documents without a feature: the declared ones, or the fill values if the program
+    # has no missing ones.
     declared = {name_of(feature): feature for feature in features if not isinstance(feature, str)}
     used_columns = np.union1d(forest.used, linear.used)
     fill = {}
     if target.rules.missing is not None:
+        fill = dict(model.info.fill or {})
         replaced = linear.missing != target.rules.missing
-        fill = {columns[i]: float(linear.missing[i]) for i in np.flatnonzero(replaced)}
+        fill |= {columns[i]: float(linear.missing[i]) for i in np.flatnonzero(replaced)}
     defaults = np.array([fill.get(column, math.nan) for column in columns])
     never_missing = []
     for i in map(names.index, declared):
@@ -229,7 +230,7 @@ def _find_missing(model: RankingModel, data: RankingDataset | None) -> Container
     recorded_missing = (model.info.data or {}).get("missing")
     if recorded_missing is None:
         return model.feature_names
-    may_be_missing = set(recorded_missing)
+    may_be_missing = {*recorded_missing, *(model.info.fill or {})}
     if data is not None:
         rows = model.check_features(data)
         may_be_missing |= {rows.feature_names[i] for i in np.flatnonzero(missing_in(rows.features))}

@@ -141,6 +141,8 @@ def train(
             `quality`.
         max_trees: maximum number of trees in the model, including the linear start (one per
             feature).
+        fill: what replaces missing values, also when the model scores: a number, "mean" or "median"
+            of the training data for all numeric features, or a mapping from names to these.
 
     Returns:
         The model, whose `.booster` is the engine's own booster. Leaves are rounded once, so that

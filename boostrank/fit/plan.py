@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import DataWarning, ParameterError, warn_user
-from boostrank.core.types import Int64Array, ParamValues
+from boostrank.core.types import Float64Array, Int64Array, ParamValues
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
@@ -169,6 +169,7 @@ class Training(Settings):
         starts_linear: whether trees begin with a linear start.
         columns: the columns of the trees: the features, and columns within queries.
         limits: constraints on the columns.
+        fill: numbers that replaced missing values, by feature.
         recorded: parameters for the model's record.
         init_model: the model to continue.
         tree_limit: maximum number of trees, if any.
@@ -186,6 +187,7 @@ class Training(Settings):
     starts_linear: bool = False
     columns: ModelColumns
     limits: Limits
+    fill: Mapping[str, float] = field(default_factory=dict)
     recorded: Mapping[str, Any]
     init_model: RankingModel | None = None
     tree_limit: int | None = None
@@ -215,6 +217,12 @@ class Training(Settings):
         return self.engine.params.drops_trees(self.params)
 
     @property
+    def fill_values(self) -> Float64Array:
+        """The number that replaced missing values of each feature, float64[d], or NaN."""
+        names = self.train_set.feature_names
+        return np.array([self.fill.get(name, np.nan) for name in names])
+
+    @property
     def categories_by_column(self) -> dict[int, Categories]:
         """Categories of each categorical feature, by column."""
         data = self.train_set
@@ -239,7 +247,7 @@ class Plan:
         params: parameters after the preset, without those that moved into the data.
         train_set, valid: the data, as in `Training`.
         preset: the preset, with the folds and their members. The default is a plain training.
-        init_model, collective: as in `Training`.
+        init_model, fill, collective: as in `Training`.
     """
 
     options: TrainOptions
@@ -249,6 +257,7 @@ class Plan:
     valid: DataSets = ()
     preset: Preset = Preset()
     init_model: RankingModel | None = None
+    fill: Mapping[str, float] = field(default_factory=dict)
     collective: Collective = ALONE
 
     @cached_property
@@ -330,6 +339,7 @@ class Plan:
             valid=self.valid,
             conventions=self.conventions,
             columns=columns,
+            fill=self.fill,
             recorded=recorded,
             init_model=self.init_model,
             tree_limit=self.options.tree_limit,

@@ -77,6 +77,8 @@ def renew_leaves(model: RankingModel, training: Training) -> RankingModel:
     # The model keeps its splits, and starts from the regression on all rows.
     curves = {} if start is None else start.start.curves
     body = engine.format.with_leaves(parsed, renewed, curves)
+    if training.fill:
+        body = engine.format.filled(body, training.fill_values)
     booster = engine.load(body).finished(training.categories_by_column)
     record = {"renewed": _describe(training.train_set)}
     return model.altered(booster=booster, info=model.info | record)

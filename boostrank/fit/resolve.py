@@ -1,8 +1,11 @@
-"""Resolution of options and data into a plan: categories, gains, preset and trainings."""
+"""Resolution of options and data into a plan: categories, gains, fill values, preset and
+trainings.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,17 +17,21 @@ from boostrank.core.errors import (
     DataError,
     DataWarning,
     ParameterError,
+    did_you_mean,
     warn_user,
 )
-from boostrank.core.types import ParamValues
+from boostrank.core.text import number_in
+from boostrank.core.types import Float64Array, ParamValues
 from boostrank.data.categories import Categories, check_codes, named_columns
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import get_backend
+from boostrank.engines.base import Backend
 from boostrank.engines.trees import engine_names
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.plan import ALONE, Collective, Plan, Preset, convert_sets
 from boostrank.fit.presets import choose_preset
 from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, pop_param
+from boostrank.kernels.curves import ZERO
 from boostrank.model.ranking_model import RankingModel
 from boostrank.objective.description import TrainingObjective
 from boostrank.objective.mixture import objective_from_dict
@@ -38,6 +45,7 @@ CATEGORY_NAMES = (
     "cat_column",
 )
 """LightGBM's names, accepted for every engine."""
+_STATISTICS: dict[str, Callable[[Float64Array], Any]] = {"mean": np.mean, "median": np.median}
 _WHOLE_GRADES = ("lightgbm:lambdarank", "lightgbm:rank_xendcg", "rank_xendcg")
 
 
@@ -88,10 +96,12 @@ def resolve(
     coded = _code_categories(params, train_set, init_model)
     params = with_objective_of(init_model, params)
     gain = _pop_gain(params, [coded, *(data for _, data in valid)], init_model)
+    fill = _choose_fill(options.fill_rules, params, coded, engine, init_model)
 
     def convert(data: RankingDataset) -> RankingDataset:
         like = coded if data is train_set else data.like(coded)
-        return like if gain is None else like.with_gain(gain)
+        like = like if gain is None else like.with_gain(gain)
+        return _fill_missing(like, fill) if fill else like
 
     coded_set, coded_valid = convert_sets(train_set, tuple(valid), convert)
     plan = Plan(
@@ -102,6 +112,7 @@ def resolve(
         valid=coded_valid,
         preset=Preset(rounds=options.rounds or DEFAULT_ROUNDS),
         init_model=init_model,
+        fill=fill,
         collective=collective,
     )
     _check_labels(plan)
@@ -139,6 +150,92 @@ def _check_labels(plan: Plan) -> None:
             message = f"label {broken[0]:g} is no whole number, and its gain is 2^label - 1"
             warn_user(f"{message}; gain='linear' takes the labels as gains", DataWarning)
             return
+
+
+def _choose_fill(
+    rules: Mapping[str | None, Any],
+    params: ParamValues,
+    data: RankingDataset,
+    engine: Backend,
+    model: RankingModel | None,
+) -> dict[str, float]:
+    """Return the number that replaces a missing value of each feature, which the option says or the
+    continued model has.
+
+    Args:
+        rules: a number, "mean" or "median" by feature; that of None is for all other numeric ones.
+    """
+    recorded = dict((model and model.info.fill) or {})
+    if not rules and not recorded:
+        return {}
+    if model is not None and model.columns.kinds:
+        raise ParameterError(
+            "fill and columns within queries cannot be used together: fill the data before training"
+        )
+    zero_as_missing = engine.params.resolve_names(params).get("zero_as_missing")
+    if zero_as_missing or not engine.grows_trees:
+        unfit = "zero_as_missing" if zero_as_missing else engine.name
+        raise ParameterError(f"fill is not available with {unfit}")
+    if data.on_disk:
+        raise DataError("fill needs rows in memory: use --route memory, or fill the files")
+    if not rules:
+        return recorded
+    # Refuse unknown features, and categories, which need no fill.
+    for name in rules.keys() - {None, *data.feature_names}:
+        raise ParameterError(
+            f"fill: there is no feature {name!r}.{did_you_mean(str(name), data.feature_names)}"
+        )
+    for name in rules.keys() & data.categories.keys():
+        raise ParameterError(
+            f"fill: {name!r} is categorical; its missing values are a category of their own"
+        )
+    # Compute the numbers from the data, as float32.
+    rule_by_name = {
+        name: rules.get(name, rules.get(None))
+        for name in data.feature_names
+        if name not in data.categories
+    }
+    fill = {
+        name: _number(rule, data, name) for name, rule in rule_by_name.items() if rule is not None
+    }
+    if recorded and recorded != fill:
+        raise ParameterError("init_model has other fill values, which cannot change: remove fill")
+    return fill
+
+
+def _fill_missing(data: RankingDataset, fills: Mapping[str, float]) -> RankingDataset:
+    """Return the data set with numbers in place of missing values."""
+    values = np.array([fills.get(name, math.nan) for name in data.feature_names], np.float32)
+    features = data.features[:]
+    if sparse.issparse(features):
+        features = features.copy()
+        cells, values = features.data, values[features.indices]
+        features.data = np.where(np.isnan(cells), values, cells)
+    else:
+        features = np.where(np.isnan(features), values, features)
+    return replace(data, features=features)
+
+
+def _number(rule: Any, data: RankingDataset, name: str) -> float:
+    """Return the number that a rule gives for a feature."""
+    statistic = _STATISTICS.get(rule) if isinstance(rule, str) else None
+    try:
+        if statistic is None:
+            value = number_in(rule.strip()) if isinstance(rule, str) else rule
+            with np.errstate(over="ignore"):
+                number = np.float32(value)
+        else:
+            column = data.features[:, [data.feature_names.index(name)]]
+            column = column.toarray() if sparse.issparse(column) else column
+            present = column[~np.isnan(column)].astype(np.float64)
+            number = np.float32(statistic(present)) if present.size else np.float32(0.0)
+    except (TypeError, ValueError):
+        number = np.float32(math.nan)
+    if not np.isfinite(number):
+        raise ParameterError(
+            f"fill: {rule!r} for {name!r} is not a finite number of float32, mean or median"
+        )
+    return float(number) if abs(number) > ZERO else 0.0
 
 
 # Parameters that refer to the data: categories, gain expressions, and the objective of a continued

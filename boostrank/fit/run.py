@@ -88,8 +88,11 @@ def run(training: Training) -> RankingModel:
             seconds=time.perf_counter() - started,
             metric_seconds=metrics.seconds,
         )
-        # Round the leaves, and check the constraints on the result.
+        # Round the leaves, put the fills into the splits, and check the constraints on the result.
         booster = booster.finished(training.categories_by_column)
+        if training.fill:
+            filled = engine.format.filled(booster.to_bytes(), training.fill_values)
+            booster = engine.load(filled)
         broken = constraints.broken(engine, booster, training.params)
         if broken:
             warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
@@ -246,6 +249,7 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
         data=training.train_set.record,
         versions={"python": platform.python_version(), **_versions(training.engine)},
         start=getattr(start, "description", None),
+        fill=dict(training.fill) or None,
     )
     return info | training.columns.record
 

@@ -160,16 +160,25 @@ def test_what_a_target_cannot_hold_is_refused_before_training(
     assert not (tmp_path / "m.txt").exists()
 
 
+@pytest.mark.parametrize(
+    ("target", "words", "options"),
+    [
+        ("opensearch-2", "--fill", ("--fill", "median")),
+        ("sql", "--max-trees 900", ("--max-trees", 900)),
+    ],
+)
 def test_training_for_a_target_names_the_option_that_makes_the_export_possible(
-    tmp_path: Path,
+    target: str, words: str, options: tuple[object, ...], tmp_path: Path
 ) -> None:
     data = table(tmp_path / "t.csv")
-    rounds = ("--rounds", 1000, "--learning-rate", "1e-9")
-    command = ("train", data, *DROP, *FEW, *rounds, "--for", "sql", "-m", tmp_path / "m.txt")
-    result = refuse(*command, "--max-trees", 1000)
-    assert any("--for sql: " in line and "--max-trees 900" in line for line in messages(result))
-    succeed(*command, "--max-trees", 900)
-    succeed("export", tmp_path / "m.txt", "--to", "sql", "-o", tmp_path / "there")
+    rounds = ("--rounds", 1000, "--learning-rate", "1e-9") if target == "sql" else ("--rounds", 2)
+    command = ("train", data, *DROP, *FEW, *rounds, "--for", target, "-m", tmp_path / "m.txt")
+    limit = ("--max-trees", 1000) if target == "sql" else ()
+    result = refuse(*command, *limit)
+    assert any(f"--for {target}: " in line and words in line for line in messages(result))
+    succeed(*command, *options)
+    written = tmp_path / "there"
+    succeed("export", tmp_path / "m.txt", "--to", target, "-o", written)
 
 
 def test_names_that_the_export_can_change_are_a_warning(tmp_path: Path) -> None:

@@ -371,7 +371,7 @@ def test_fault_95_weights_and_several_validation_sets_count_as_on_one_machine(
         ({"data": []}, "no shards"),
         ({"data": ["a.txt", "./a.txt"]}, r"a\.txt is given twice"),
         ({"params": {"early_stopping_round": 3}}, "early stopping .*validation"),
-        ({"params": {"feval": max}}, "feval"),
+        ({"params": {"fill": 0}}, "fill"),
     ],
 )
 def test_wrong_options_are_refused_before_a_worker_hears_of_them(

@@ -97,7 +97,7 @@ def test_allow_names_the_kind_of_row(to_toy, tmp_path: Path) -> None:
 
 def test_the_reason_says_what_helps(to_toy, tmp_path: Path) -> None:
     of = example("lightgbm-none-missing")
-    with pytest.raises(ExportError, match=r"reads 0: .*fillna.*; "):
+    with pytest.raises(ExportError, match=r"reads 0: .*--fill median; "):
         to_toy(
             of,
             Rules(missing=0.0),

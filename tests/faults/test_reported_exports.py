@@ -17,6 +17,7 @@ import boostrank
 from boostrank.export.target import ExportError
 from boostrank.export.writing import export_model, how_to, read_feature_names
 from tests.cli.conftest import invoke, refuse, succeed
+from tests.consumers import opensearch
 
 FEW = ("--quality", "plain", "--rounds", 4, "--num-leaves", 5, "--threads", 1)
 NAMES = ("bm25", "price", "age")
@@ -272,16 +273,102 @@ def test_first_use_cli_07_13_commands_can_be_pasted_and_rank_by_the_model(target
         assert asked["rescore_query"]["sltr"]["model"] == 'my "own" shop\'s'
 
 
-def test_first_use_cli_12_missing_values_that_a_program_lacks_are_named_with_the_remedy() -> None:
-    command = (*FEW, "--for", "opensearch-2", "-m", "f.json")
-    assert "fillna(0)" in refuse("train", "s.csv", *command).output
-    assert "fillna(0)" in refuse("doctor", "s.csv", "--for", "opensearch-2").output
-    # Rows with the program's number in place of missing values are exported.
-    pd.read_csv("s.csv").fillna(0).to_csv("filled.csv", index=False)
-    succeed("train", "filled.csv", *command)
-    status, words = export("opensearch-2", "--allow", "missing", "filled.csv", model="f.json")
+@pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
+@pytest.mark.parametrize("more", [(), ("--folds", 2), ("--start", "none")])
+def test_first_use_cli_12_fill_values(backend: str, more: tuple[object, ...]) -> None:
+    # The target takes no missing values: without fill values it is refused.
+    command = (
+        "train",
+        "s.csv",
+        *FEW,
+        "--backend",
+        backend,
+        *more,
+        "--for",
+        "opensearch-2",
+        "-m",
+        "f.json",
+    )
+    refused = refuse(*command)
+    assert "--fill" in refused.output
+    succeed(*command, "--fill", "median,price=0.3")
+    # The values are the medians but for one, and scores are those of filled rows.
+    model, rows = (
+        boostrank.RankingModel.load("f.json"),
+        pd.read_csv("s.csv")[list(NAMES)].to_numpy(),
+    )
+    scores = model.predict(rows)
+    fill = np.array([model.info.fill[name] for name in NAMES])
+    assert fill[1] == np.float32(0.3)
+    assert fill[0] == np.float32(np.median(rows[:, 0]))
+    assert np.array_equal(scores, model.predict(np.where(np.isnan(rows), fill, rows)))
+    # The exported file has the same scores of such rows.
+    status, words = export("opensearch-2", "s.csv", model="f.json")
     assert status == 0
-    assert "except for missing rows, the same bits" in words
+    assert "same bits" in words
+    assert "price=0.3" in words
+    served = opensearch.read(Path("out.json").read_bytes(), NAMES, version=(2, 19, 6))
+    filled = np.where(np.isnan(rows), fill, rows).astype(np.float32)
+    assert np.array_equal(served(filled), scores.astype(np.float32))
+
+
+def test_first_use_cli_12_a_feature_set_has_to_hold_the_fill_values() -> None:
+    data = boostrank.read("s.csv")
+    model = boostrank.train({"num_leaves": 5}, data, 4, fill=0.3)
+    query = {
+        "function_score": {"functions": [{"field_value_factor": {"field": "f", "missing": 0.3}}]}
+    }
+    features = [{"name": name, "template": query} for name in NAMES]
+    assert export_model(model, "x.json", "opensearch-2", feature_names=features).same_bits
+    features[1] = {"name": "price", "template": {"match": {"title": "{{q}}"}}}
+    with pytest.raises(ExportError, match=r"'price'.*\"missing\": 0.3"):
+        export_model(model, "x.json", "opensearch-2", feature_names=features)
+
+
+@pytest.mark.parametrize(
+    ("fill", "more"),
+    [
+        ("nan", ()),
+        ("no=1", ()),
+        ("0,5", ()),
+        ("price=0,5", ()),
+        ("often", ()),
+        ("1_0", ()),
+        ("price=0,price=1", ()),
+        (1, ("--within-query", "rank")),
+        (1, ("--param", "zero_as_missing=true")),
+        (1, ("--route", "bins")),
+    ],
+)
+def test_first_use_cli_12_fill_that_cannot_be_is_refused(
+    fill: object, more: tuple[object, ...]
+) -> None:
+    result = refuse("train", "s.csv", *FEW, "--fill", fill, *more, "-m", "no.txt")
+    assert "fill" in result.output
+
+
+def test_first_use_cli_12_the_doctor_knows_no_fill_of_another_feature() -> None:
+    refuse("doctor", "s.csv", "--for", "opensearch-2", "--fill", "no=1", says=("'no'", "price"))
+    refuse("doctor", "s.csv", "--fill", "price=0,price=1", says=("fill", "once"))
+    lines = [f"{i % 3} qid:{i // 6} 1:{i} 2:nan\n2 qid:{i // 6} 1:1 2:3\n" for i in range(90)]
+    Path("numbers.txt").write_text("".join(lines))
+    command = ("doctor", "numbers.txt", "--for", "opensearch-2")
+    assert "target-missing" in refuse(*command, "--fill", "f1=0").output
+    assert "target-missing" not in succeed(*command, "--fill", "f2=0").output
+
+
+def test_first_use_cli_12_a_continued_model_keeps_its_fill_values() -> None:
+    data = boostrank.read("s.csv")
+    first = boostrank.BoostRanker(n_estimators=3, num_leaves=5, fill={"f2": 0.3}).fit(
+        data.features, data.labels
+    )
+    model = boostrank.train(
+        {"num_leaves": 5}, data, 3, init_model=boostrank.train({}, data, 2, fill=0.3)
+    )
+    assert first.predict(data.features).size == 200
+    assert model.info.fill["price"] == np.float32(0.3)
+    with pytest.raises(boostrank.ParameterError, match="fill"):
+        boostrank.train({}, data, 3, init_model=model, fill=1)
 
 
 @pytest.mark.parametrize("parameter", ["zero_as_missing=true", "linear_tree=true", "boosting=rf"])

@@ -25,6 +25,7 @@ from boostrank.engines.trees import (
     StepTree,
     Trees,
     engine_names,
+    filled_start,
     make_forest,
     refuse,
     sum_of_starts,
@@ -231,6 +232,21 @@ class LightGBMFormat(ModelFormat):
         # LightGBM counts the importances in the tail again.
         start = sum_of_starts([model.start for model in models], weights)
         return _with_trees(models[0], start, grown_trees)
+
+    def filled(self, body: bytes, values: Float64Array) -> bytes:
+        """Return the text in which a missing value goes where its fill value goes."""
+        model = parse_text(body)
+        decision, fill_value = model.nodes["decision_type"], values[model.nodes["split_feature"]]
+        is_left = fill_value <= model.nodes["threshold"]
+        new_decision = np.where(is_left, _MISSING_LEFT, _MISSING_RIGHT)
+        new_decision = np.where((decision & 1 != 0) | np.isnan(fill_value), decision, new_decision)
+        grown_trees = [
+            tree.with_numbers(b"decision_type", decisions)
+            for tree, decisions in zip(
+                model.grown_trees, model.split(new_decision, at_nodes=True), strict=True
+            )
+        ]
+        return _with_trees(model, filled_start(model.start, values), grown_trees)
 
     def leaf_values(self, model: LightGBMText) -> list[Float64Array]:
         """Return the values of each tree's leaves, without those of a linear start."""

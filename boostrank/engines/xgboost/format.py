@@ -20,6 +20,7 @@ from boostrank.engines.trees import (
     Trees,
     by_feature,
     category_words,
+    filled_start,
     make_forest,
     read_json,
     refuse,
@@ -155,6 +156,21 @@ class XGBoostFormat(ModelFormat):
             pairs = zip(tree["split_indices"], tree["left_children"], strict=True)
             tree["split_indices"] = [columns[i] if left >= 0 else i for i, left in pairs]
         return write_json(document)
+
+    def filled(self, body: bytes, values: Float64Array) -> bytes:
+        """Return the JSON in which a missing value goes where its fill value goes."""
+        model = self.parse(body)
+        for tree in model.grown_trees:
+            categorical_nodes = set(tree.get("categories_nodes", ()))
+            for node, feature in enumerate(tree["split_indices"]):
+                if (
+                    tree["left_children"][node] >= 0
+                    and node not in categorical_nodes
+                    and not np.isnan(values[feature])
+                ):
+                    condition = np.float32(tree["split_conditions"][node])
+                    tree["default_left"][node] = int(np.float32(values[feature]) < condition)
+        return model.with_trees(filled_start(model.start, values), model.grown_trees)
 
     def leaf_values(self, model: XGBoostModel) -> list[Float64Array]:
         """Return the values of each tree, float64[nodes], where inner nodes have thresholds."""

@@ -96,6 +96,7 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
         "lightgbm-within.txt": lambda: train("lambdarank", within_query="rank,zscore"),
         "lightgbm-gain.txt": lambda: train("lambdarank", gain="2**label - 1 + 0.5*f5"),
         "lightgbm-calibrated.txt": lambda: calibrated(),
+        "lightgbm-fill.txt": lambda: train("lambdarank", fill="median"),
         "lightgbm-refit.txt": lambda: boostrank.refit(train("lambdarank"), data, keep=0.5),
         "lightgbm-price.txt": lambda: train("lambdarank", max_trees=2),
         "lightgbm-quality.txt": lambda: train("lambdarank", rounds=4, quality="good", max_trees=6),
@@ -136,6 +137,7 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
 
 _OPTIONS = (
     "backend",
+    "fill",
     "init_model",
     "max_trees",
     "quality",
