@@ -39,6 +39,7 @@ from boostrank.fit.checkpoint import (
     resume_words,
     save_or_rescue,
 )
+from boostrank.fit.click_gate import count_copies, report_gate
 from boostrank.fit.execute import FoldSummary, execute
 from boostrank.fit.from_data import by_name
 from boostrank.fit.plan import Plan, Training
@@ -350,8 +351,8 @@ def _train_here(
     reading: FileOptions,
     observer: Observer,
 ) -> RankingModel:
-    """Read the files, train on this machine, and save the model. With clicks, labels become
-    gains.
+    """Read the files, train on this machine, and save the model. With clicks, labels become gains,
+    and a line says whether debiasing helps.
     """
     say = observer.say
     log = [JsonLines(files.log)] if files.log else []
@@ -365,8 +366,8 @@ def _train_here(
         _check_target(files, say, params=params)
     # Choose the best route, and the function that reads files by it.
     copies = 0.0
-    if files.clicks:  # the documents that were shown
-        copies = 1.0
+    if files.clicks:
+        copies = count_copies(files.valid)
     if files.valid and options.on_folds:  # the sets are joined
         copies += 1.0
     keywords = replace(reading, keep_names=False).keywords
@@ -412,10 +413,7 @@ def _train_here(
     if clicked is not None:
         pairs = zip(files.valid, valid_sets, strict=True)
         valid_sets = [clicked.label(path, data, options.on_folds) for path, data in pairs]
-        say(
-            "debiasing can hurt where clicks are few: compare the model with one of click counts,"
-            " trained with equal --propensities, by `boostrank compare --clicks`"
-        )
+        report_gate(clicked, options, settings.rounds, estimated=files.propensities is None)
     for data in (train_set, *valid_sets):
         if data.on_disk and observer.binning is not None:
             data.features.watch = observer.binning

@@ -668,6 +668,11 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
         super().__post_init__()
 
     @property
+    def single(self) -> TrainOptions:
+        """The same options, with defaults for all options that `SingleOptions` lacks."""
+        return TrainOptions(**{name: getattr(self, name) for name in declared(SingleOptions)})
+
+    @property
     def on_folds(self) -> bool:
         """Whether trainings on folds are requested."""
         return bool(self.folds) or self.quality == GOOD

@@ -8,17 +8,24 @@ chance otherwise.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from boostrank.clicks.estimation import NONSENSE, estimate_propensities
 from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.core.errors import DataError
+from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, paired_difference
-from boostrank.core.types import BoolArray
+from boostrank.core.types import BoolArray, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metrics import Conventions, Metric
+
+FOLDS = 5
+_MANY = 200
+"""Number of held-out queries from which one fold is used instead of all folds."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,21 @@ def with_click_gains(
             " judgements"
         )
     return labelled
+
+
+def judging_propensities(
+    log: ClickLog, queries: QueryIndex | None, learnt: Propensities
+) -> tuple[Propensities, bool]:
+    """Return the propensities for comparing rankers on held-out clicks, and whether these come from
+    the held-out log.
+
+    They are preferred, because propensities used in training favour the ranker trained with them.
+    """
+    with suppress(DataError):
+        estimated = estimate_propensities(log, queries)
+        if np.all(np.asarray(estimated.errors) <= NONSENSE):  # False for NaN
+            return estimated, True
+    return learnt, False
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +141,15 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
     return ClickGate(
         k, old_mean, new_mean, difference, float(ever_shown.mean()), float(moved.mean())
     )
+
+
+def held_out(count: int) -> list[tuple[Int64Array, Int64Array]]:
+    """Return pairs of training and held-out queries. There is one pair, or `FOLDS` pairs if there
+    are few queries.
+    """
+    fold = np.arange(count) % FOLDS
+    folds = range(FOLDS) if count < FOLDS * _MANY else (FOLDS - 1,)
+    return [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in folds]
 
 
 def moved_share(log: ClickLog) -> float:

@@ -367,6 +367,20 @@ class ClickLog:
         provenance = replace(data.provenance, options=options)
         return replace(data, labels=data.in_row_order(gains), provenance=provenance)
 
+    def of_queries(
+        self, data: RankingDataset, queries: ArrayLike
+    ) -> tuple[RankingDataset, ClickLog]:
+        """Return a selection of queries in the data, and the log of their documents."""
+        query_numbers = np.asarray(queries, np.int64)
+        rows = data.queries.take(query_numbers)[1]
+        number = np.full(self.n_documents, -1, np.int64)
+        number[rows] = np.arange(rows.size)
+        number = data.in_input_order(number)
+        part = self.where(number[self.rows] >= 0)
+        return data.take(query_numbers), replace(
+            part, rows=number[part.rows], n_documents=rows.size
+        )
+
     def _sum(self, values: ArrayLike) -> Float64Array:
         """Sum the values of entries by document, float64[N]."""
         return np.asarray(np.bincount(self.rows, values, self.n_documents), np.float64)

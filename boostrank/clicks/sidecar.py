@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -53,12 +53,14 @@ class Clicks:
 
     Args:
         name: path of the log, quoted for a shell.
+        holds: whether the clicks agree with the propensities.
     """
 
     data: RankingDataset
     log: ClickLog
     name: str
     propensities: Propensities
+    holds: bool
 
     @classmethod
     def read(
@@ -71,6 +73,7 @@ class Clicks:
                 clicks. None estimates them.
         """
         log_path = log_of(path)
+        holds = True
         log = read_clicks(log_path, data.n_documents)
         name = shlex.quote(log_path)
         tell(f"{name}: {log!r}")
@@ -85,15 +88,16 @@ class Clicks:
             file, propensities = propensities, Propensities.read(propensities)
             try:
                 check = check_propensities(log, propensities, queries_of(data))
-                if check.p < 0.05:
-                    tell(
-                        f"{file}: clicks contradict these propensities ({check.nats:.0f} nats, p"
-                        f" {check.p:.2g}): estimate them with `boostrank data propensities {name}`,"
-                        " or leave out --propensities"
-                    )
+                holds = check.p >= 0.05
             except InputError as error:
                 tell(f"{file}: these propensities cannot be checked with {name}: {error}")
-        return cls(data, log, name, propensities)
+            if not holds:
+                tell(
+                    f"{file}: clicks contradict these propensities ({check.nats:.0f} nats, p"
+                    f" {check.p:.2g}): estimate them with `boostrank data propensities {name}`, or"
+                    " leave out --propensities"
+                )
+        return cls(data, log, name, propensities, holds)
 
     def judged(self, data: RankingDataset) -> RankingDataset:
         """Label the documents of a data set that has the same rows with clicks over exposure, to
@@ -122,11 +126,13 @@ class ClickTraining:
     Args:
         prior: see `ClickLog.gains`.
         tell: function that prints a line for the user.
+        validation: clicks in the validation files that were read so far.
     """
 
     clicks: Clicks
     prior: float
     tell: Tell
+    validation: list[Clicks] = field(default_factory=list)
 
     def label(self, path: str, data: RankingDataset, learnt: bool) -> RankingDataset:
         """Label a validation file with clicks over exposure.
@@ -136,6 +142,7 @@ class ClickTraining:
                 were shown.
         """
         clicks = Clicks.read(path, data, self.clicks.propensities, self.tell)
+        self.validation.append(clicks)
         if learnt:
             return clicks.log.training_set(data, clicks.propensities, self.prior)
         try:

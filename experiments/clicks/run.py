@@ -14,7 +14,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,9 @@ import numpy as np
 import xgboost as xgb
 
 import boostrank
-from boostrank.clicks.estimation import NONSENSE, estimate_propensities
-from boostrank.clicks.gate import Judged, gate
-from boostrank.clicks.log import ClickLog, Propensities
+from boostrank.clicks.estimation import estimate_propensities
+from boostrank.clicks.gate import Judged, gate, held_out, judging_propensities
+from boostrank.clicks.log import ClickLog
 from boostrank.clicks.simulate import Users, click_probabilities, simulate_clicks
 from boostrank.core.errors import DataError
 from boostrank.metrics import Conventions, Metric
@@ -360,34 +359,6 @@ def _unbiased(log: Log) -> np.ndarray:
     return xgb.train(params, data, ROUNDS).predict(xgb.DMatrix(log.test.features))
 
 
-def held_out(count: int) -> list[tuple[Any, Any]]:
-    """Return pairs of training and held-out queries: five, or one of many queries."""
-    fold = np.arange(count) % 5
-    folds = range(5) if count < 1000 else (4,)
-    return [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in folds]
-
-
-def of_queries(log: ClickLog, data: boostrank.RankingDataset, queries: Any) -> tuple[Any, ClickLog]:
-    """Return a selection of queries in the data, and the log of their documents."""
-    rows = data.queries.take(queries)[1]
-    number = np.full(log.n_documents, -1, np.int64)
-    number[rows] = np.arange(rows.size)
-    number = data.in_input_order(number)
-    part = log.where(number[log.rows] >= 0)
-    return data.take(queries), replace(part, rows=number[part.rows], n_documents=rows.size)
-
-
-def judging_propensities(log: ClickLog, queries: Any, learnt: Propensities) -> tuple[Any, bool]:
-    """Return propensities of the held-out log, and True, or else those of the training: these
-    favour the ranker trained with them.
-    """
-    with suppress(DataError):
-        estimated = estimate_propensities(log, queries)
-        if np.all(np.asarray(estimated.errors) <= NONSENSE):  # False for NaN
-            return estimated, True
-    return learnt, False
-
-
 def gated(log: Log) -> dict[str, Any]:
     """What the gate says on held-out queries, and what is true of the same models there, and on
     test queries.
@@ -397,7 +368,7 @@ def gated(log: Log) -> dict[str, Any]:
     try:
         for rest, part in held_out(len(log.train.queries)):
             (data, kept), (held, held_log) = (
-                of_queries(log.log, log.train, one) for one in (rest, part)
+                log.log.of_queries(log.train, one) for one in (rest, part)
             )
             curve = estimate_propensities(kept, data.queries)
             judge, theirs = judging_propensities(held_log, held.queries, curve)

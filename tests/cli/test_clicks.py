@@ -85,6 +85,7 @@ def test_propensities_are_printed_and_checked(folder: Path) -> None:
         *FEW,
     )
     assert "clicks contradict these propensities" in trained.stderr
+    assert "not reliable" in trained.stderr
     propensities = json.loads(
         invoke("data", "propensities", folder / "train.txt.clicks", "--json").stdout
     )
@@ -102,7 +103,12 @@ def test_training_learns_clicks_over_exposure_of_what_was_shown(folder: Path) ->
     train_log = (folder / "train.log").read_text()
     assert f"{log.shown.sum():,} rows, " in train_log
     assert "documents that moved: Propensities(" in train_log
-    assert "compare the model with one of click counts" in train_log
+    clicked = np.unique(data.queries.of_rows()[log.total_clicks() > 0]).size
+    assert re.search(
+        r"debiased against click counts, single trainings, on queries held out in 5 turns, by .*: "
+        rf"exposure-DCG@10 of {clicked} queries: .*; \d+% of the new top 10 was",
+        train_log,
+    )
     assert re.search(r"^last round 4 .* dcg@10$", train_log, re.MULTILINE)
 
 
@@ -119,7 +125,8 @@ def test_the_plan_knows_the_copies_that_clicks_take(
     train = ("train", folder / "train.txt", "-m", folder / "no.txt", *FEW)
     for words in ((), ("--clicks",), ("--clicks", "--valid", folder / "held.txt")):
         refuse(*train, *words)
-    assert planned == [0.0, 1.0, 1.0]
+    # Of what was shown, all and what the gate learns; without --valid the gate's two sides besides.
+    assert planned == [0.0, pytest.approx(1 + 0.8 + 1), 2.0]
 
 
 def test_a_validation_file_is_measured_by_its_clicks(folder: Path) -> None:
@@ -134,6 +141,7 @@ def test_a_validation_file_is_measured_by_its_clicks(folder: Path) -> None:
         folder / "v.txt",
         *FEW,
     )
+    assert "exposure-DCG@10 of 36 queries" in result.stderr
     data, curve = boostrank.read(folder / "held.txt"), Propensities.read(folder / "p.json")
     gains = np.nan_to_num(
         read_clicks(folder / "held.txt.clicks", data.n_documents).gains(curve, 0.0)
@@ -204,6 +212,7 @@ def test_lists_that_never_varied_are_refused(folder: Path, tmp_path: Path) -> No
     curve = ("--clicks", "--propensities", folder / "p.json")
     trained = succeed("train", data, *curve, "-m", tmp_path / "m.txt", *FEW)
     assert "cannot be checked" in trained.stderr
+    assert "no gate: " in trained.stderr
     compared = refuse("compare", folder / "logger.txt", folder / "m.txt", data, *curve)
     measured = refuse(
         "train", folder / "train.txt", "--clicks", "--valid", data, "-m", tmp_path / "m.txt", *FEW
@@ -241,10 +250,69 @@ def test_streamed_rows_give_the_bytes_of_rows_in_memory(
         outcomes.append(
             (
                 model.read_bytes(),
-                re.findall("^(?:train|held) .*$", result.stderr),
+                re.findall("debiased against.*|^(?:train|held) .*$", result.stderr),
             )
         )
     assert outcomes[0] == outcomes[1]
+
+
+def test_the_gate_of_streamed_rows_is_of_a_sample(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("boostrank.fit.click_gate._SAMPLED_CELLS", 48_000)
+    result = invoke(
+        "train",
+        folder / "train.txt",
+        "--clicks",
+        "--route",
+        "bins",
+        "--cache",
+        "none",
+        "-m",
+        folder / "sampled.txt",
+        *FEW,
+    )
+    assert re.search(
+        r"held out in 5 turns, from a sample of \d+ queries, as the rows stay on disk",
+        result.stderr,
+    )
+
+
+def test_few_queries_get_no_verdict_and_parameters_of_stopping_are_not_the_gates(
+    folder: Path, tmp_path: Path
+) -> None:
+    few = (
+        "".join((folder / "train.txt").read_text().splitlines(keepends=True)[:100]),
+        tmp_path / "few.txt",
+    )
+    few[1].write_text(few[0])
+    simulate(few[1], folder / "logger.txt", spread=2.0, impressions=100)
+    stopping = ("--valid", folder / "held.txt", "--param", "early_stopping_round=2")
+    for words, message in (
+        ((few[1],), "are too few"),
+        ((folder / "train.txt", *stopping), "exposure-DCG@10"),
+    ):
+        result = succeed("train", *words, "--clicks", "-m", tmp_path / "m.txt", *FEW)
+        assert message in result.stderr
+
+
+def test_click_counts_that_teach_nothing_do_not_end_a_training_by_exposure(tmp_path: Path) -> None:
+    path = tmp_path / "n.txt"
+    path.write_text(
+        "".join(f"0 qid:{q} 1:{d / 3} 2:{q % 5}\n" for q in range(60) for d in range(3))
+    )
+    lines = [
+        f"{3 * q + d + 1},{d + 1 + (q + d) % 2},{5 + 20 * d},1\n{3 * q + d + 1},4,{1 + d},0\n"
+        for q in range(60)
+        for d in range(3)
+    ]
+    Path(f"{path}.clicks").write_text(HEADER + "".join(lines))
+    curve = tmp_path / "p.json"
+    curve.write_text(json.dumps({"version": 1, "examination": [1.0, 0.8, 0.6, 0.5]}))
+    result = succeed(
+        "train", path, "--clicks", "--propensities", curve, "-m", tmp_path / "m.txt", *FEW
+    )
+    assert "no gate: " in result.stderr
 
 
 def test_clicks_on_rows_that_do_not_exist_are_refused_by_line(folder: Path, tmp_path: Path) -> None:
@@ -324,7 +392,7 @@ def test_a_log_counts_the_rows_of_a_file_whose_queries_are_in_pieces(
         )
         np.savetxt(scores, rows % 7)
         common = (data, "--clicks", "--propensities", folder / "p.json", *words)
-        succeed("train", *common, "-m", model, *FEW)
+        trained = succeed("train", *common, "-m", model, *FEW)
         compared = invoke("compare", scores, model, *common, "--json")
         assert '"dcg@10"' in compared.stdout, compared.stderr
         reported = succeed(
@@ -339,7 +407,12 @@ def test_a_log_counts_the_rows_of_a_file_whose_queries_are_in_pieces(
             "--threads",
             1,
         )
-        texts = [re.sub(r'"row( |": )\d+', "row", result.stdout) for result in (compared, reported)]
+        gate = re.findall(r"exposure-DCG.*", trained.stderr)
+        assert gate
+        texts = [
+            *gate,
+            *(re.sub(r'"row( |": )\d+', "row", result.stdout) for result in (compared, reported)),
+        ]
         outcomes.append((model.read_bytes(), [text.replace(name, "") for text in texts]))
     assert outcomes[0][0] == outcomes[1][0]
     for text, other_text in zip(outcomes[0][1], outcomes[1][1], strict=True):

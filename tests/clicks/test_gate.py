@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from boostrank import RankingDataset
-from boostrank.clicks.gate import Judged, gate, with_click_gains
+from boostrank.clicks.gate import Judged, gate, held_out, with_click_gains
 from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.core.errors import DataError, DataWarning
 
@@ -83,6 +81,26 @@ def test_a_log_of_other_documents_is_refused_before_its_movement() -> None:
         with_click_gains(data, log, CURVE)
 
 
+@pytest.mark.parametrize(("queries", "turns"), [(7, 5), (999, 5), (1000, 1)])
+def test_few_queries_are_held_out_in_turn(queries: int, turns: int) -> None:
+    data = RankingDataset.from_arrays(
+        np.arange(2.0 * queries)[:, None], np.zeros(2 * queries), group=[2] * queries
+    )
+    count = 2 * queries
+    log = ClickLog(np.arange(count), [1, 2] * queries, np.arange(count) + 1, [0] * count, count)
+    parts = held_out(queries)
+    assert len(parts) == turns
+    judged = []
+    for sides in ([log.of_queries(data, chosen) for chosen in numbers] for numbers in parts):
+        rows = [part.features[:, 0].astype(int) for part, _ in sides]
+        for (_, part_log), numbers in zip(sides, rows, strict=True):
+            # Each row with its own entry.
+            np.testing.assert_array_equal(part_log.impressions, numbers + 1)
+        assert sorted(np.concatenate(rows)) == list(range(2 * queries))
+        judged += [int(row) // 2 for row in rows[1][::2]]
+    assert sorted(judged) == list(range(queries)) if turns > 1 else len(judged) == queries / 5
+
+
 def test_parts_count_as_their_queries_together() -> None:
     rng = np.random.default_rng(1)
     weights = rng.random(20) + 0.5
@@ -100,11 +118,7 @@ def test_parts_count_as_their_queries_together() -> None:
     parts = []
     for chosen in (np.arange(13), np.arange(13, 20)):
         rows = np.isin(np.arange(100) // 5, chosen)
-        log_part = log.where(rows[log.rows])
-        log_part = replace(
-            log_part, rows=log_part.rows - 5 * chosen[0], n_documents=5 * chosen.size
-        )
-        parts.append(Judged(data.take(chosen), log_part, CURVE, old[rows], new[rows]))
+        parts.append(Judged(*log.of_queries(data, chosen), CURVE, old[rows], new[rows]))
     gate_result = gate(*parts, k=3)
     assert gate_result.difference == together.difference
     for name in ("old", "new", "known", "moved"):
