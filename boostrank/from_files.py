@@ -36,7 +36,6 @@ from boostrank.fit.callbacks import StopRequest, StopWhenAsked
 from boostrank.fit.checkpoint import (
     Checkpoint,
     is_checkpoint,
-    keeping_rounds,
     resume_words,
     save_or_rescue,
 )
@@ -369,6 +368,8 @@ def _train_here(
     copies = 0.0
     if files.clicks:
         copies = count_copies(files.valid)
+    if files.valid and options.on_folds:  # the sets are joined
+        copies += 1.0
     keywords = replace(reading, keep_names=False).keywords
     route, line = choose_route(
         (list(files.train), *files.valid),
@@ -376,10 +377,8 @@ def _train_here(
         keywords,
         route=files.route,
         limit=files.memory_limit,
-        init_model=init_model,
-        params=settings.params,
-        folds=options.on_folds,
         copies=copies,
+        init_model=init_model,
     )
     if line:
         say(line)
@@ -456,7 +455,7 @@ def _execute(
         return not request.pending
 
     with observer.training(metric, names, plan.settings.patience > 0):
-        with contextlib.redirect_stdout(sys.stderr), keeping_rounds(files.model):
+        with contextlib.redirect_stdout(sys.stderr):
             model = execute(plan, fold_ended)
         observer.saving()
         if files.model is not None:

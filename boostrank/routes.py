@@ -1,7 +1,7 @@
 """Routes of a training: sample the files, estimate the memory of each route, and choose one.
 
-The estimates serve to choose a route and are not exact. `make experiment NAME=bench-scale` compares
-them with measurements.
+The estimate is a rule, rows x features x bytes, and serves to choose a route. `make experiment
+NAME=bench-scale` compares it with measurements.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -29,25 +29,16 @@ SAMPLE_BYTES = 12 << 20
 """Files with up to this many bytes of text are read completely."""
 _CHUNK_BYTES = 1 << 20
 _MOST_FILES = 3
-_LEAVES = ("num_leaves", "num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes")
-_BINS = ("max_bin", "max_bins")
 
 # Bytes.
 _PROGRAM = 300e6  # the process after imports, with compiled kernels
 _NAME = 350  # a feature name in data, model and record
-_CELL = 1.7  # bins by column and by row
+_CELL = 2.0  # bins by column and by row
+_ROW = 100  # labels, scores, gradients and Hessians, order, leaves
 _WIDE = 100  # cells per value above which LightGBM stores entries
 _ENTRY = 8  # an entry, in cells
-_ROW = 100  # labels, scores, gradients and Hessians, order, leaves
-_VALID_CELL, _VALID_ROW = 1.0, 60
-_HISTOGRAM_BIN = 16  # sums of gradients and Hessians
-_SAMPLED_ROWS, _SAMPLED_VALUE = 200_000, 14  # sample for LightGBM's bin bounds
-_SKETCHED_VALUE = 16  # in XGBoost's column summary
-_SKETCH = 16_000  # maximum number of values in that summary
 _PAGES = 160e6  # pages of XGBoost's external memory held at a time
-_FOLD_CELL, _FOLD_ROW = 0.44, 120  # folds of a preset: bins of all rows, and scores
-# The linear start: maximum numbers of rows and features, and bytes per product.
-_START_ROWS, _START_FEATURES, _START_PAIR = 20_000, 2_000, 120
+_SKETCH = 256e3  # XGBoost's summary of a column
 
 _WORDS = {
     "memory": "floats in memory",
@@ -98,16 +89,6 @@ class Survey:
             return float(rows * self.columns(backend, route))
         cells, entries = rows * self.used, rows * self.nonzero * self.features
         return _ENTRY * entries if self.is_sparse and cells > _WIDE * entries else cells
-
-    def with_columns(self, n_added: int) -> Survey:
-        """Return the survey with additional within-query columns, whose values are rarely 0."""
-        columns = self.features + n_added
-        nonzero = (self.nonzero * self.features + n_added) / max(1, columns)
-        is_sparse = self.is_sparse and n_added < self.features
-        present = self.present if is_sparse else 1.0
-        return replace(
-            self, features=columns, used=self.used + n_added, present=present, nonzero=nonzero
-        )
 
 
 def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey:
@@ -225,26 +206,8 @@ class Work:
 
     train: Survey
     valid: Sequence[Survey] = ()
-    params: Mapping[str, Any] = field(default_factory=dict)  # of the engine; leaves and bins matter
     added: int = 0  # columns within queries, in addition to the features
-    folds: bool = False  # a preset trains on folds of all rows
-    copies: float = 0.0  # additional copies of the training rows in memory
-
-    @property
-    def leaves(self) -> int:
-        """The maximum number of leaves per tree: a parameter, 2^max_depth (at most 2^20), or 31."""
-        depth = int(self.params.get("max_depth", 0) or 0)
-        default = min(2**depth, 2**20) if depth > 0 else 31
-        return self._parameter(_LEAVES, default)
-
-    @property
-    def max_bin(self) -> int:
-        """The maximum number of bins of a feature: a parameter, or 255."""
-        return self._parameter(_BINS, 255)
-
-    def _parameter(self, names: Sequence[str], default: int) -> int:
-        values = [self.params.get(name) for name in names]
-        return int(next((value for value in values if value is not None), default))
+    copies: float = 0.0  # additional copies of the rows in memory
 
 
 def routes_of(work: Work, backend: str = "lightgbm") -> tuple[Route, ...]:
@@ -313,47 +276,23 @@ def peak_of(backend: str, route: str, work: Work) -> float:
     """Return the process's peak anonymous memory in bytes, or infinity if the rows or the engine
     are unknown.
     """
-    read = (work.train, *work.valid)
+    data = (work.train, *work.valid)
     is_known = backend in ("lightgbm", "xgboost", "linear")
-    if not is_known or any(survey.rows is None for survey in read):
+    if not is_known or any(survey.rows is None for survey in data):
         return math.inf
-    data = [survey.with_columns(work.added) if work.added else survey for survey in read]
-    train, *valid = data
-    rows, values = train.rows or 0, train.nonzero * train.features
-    columns, cells = train.columns(backend, route), train.cells(backend, route)
-    floats, in_memory = sum(survey.float_bytes for survey in data), 0.0
-    if route == "memory":
-        in_memory = floats + work.copies * train.float_bytes
-        if work.added:  # a copy without the columns within queries
-            in_memory += sum(survey.float_bytes for survey in read)
-        if work.folds:  # validation rows are copied to the others, and all rows are binned again
-            in_memory += floats * bool(valid)
-            in_memory += sum(
-                _FOLD_CELL * survey.cells(backend, route) + (survey.rows or 0) * _FOLD_ROW
-                for survey in data
-            )
-    if backend == "linear":
-        return _PROGRAM + in_memory + floats / 2 + sum(survey.rows or 0 for survey in data) * _ROW
-    histograms = _HISTOGRAM_BIN * work.leaves * min(work.max_bin * columns, rows * values + columns)
-    bins = _CELL * cells
-    growing = rows * _ROW + sum(
-        _VALID_CELL * survey.cells(backend, route) + (survey.rows or 0) * _VALID_ROW
-        for survey in valid
-    )
-    if backend == "xgboost":
-        bins = min(bins, _PAGES) if route == "external" else bins
-        finding: float = _SKETCHED_VALUE * min(cells, _SKETCH * columns)
-    else:
-        finding = _SAMPLED_VALUE * min(rows, _SAMPLED_ROWS) * values
-    looked_at = min(train.used, _START_FEATURES)
-    start = 4.0 * min(rows, _START_ROWS) * looked_at + _START_PAIR * looked_at**2
-    return (
-        _PROGRAM
-        + _NAME * train.features
-        + start
-        + in_memory
-        + max(finding, bins + growing + histograms)
-    )
+    total, copies = _PROGRAM + _NAME * work.train.features, 1.0 + work.copies
+    if work.added:  # rows without the columns within queries stay beside those with them
+        copies += 1.0
+    for survey in data:
+        rows = survey.rows or 0
+        added = rows * work.added
+        bins = _CELL * (survey.cells(backend, route) + added)
+        if route == "external":
+            bins = min(bins, _PAGES + _SKETCH * survey.columns(backend, route))
+        total += rows * _ROW + bins
+        if route == "memory":
+            total += copies * survey.float_bytes + 4.0 * added
+    return total
 
 
 def wanted_route(training: TrainOptions, route: str, cache: str | None) -> str:
@@ -386,8 +325,8 @@ def choose_route(
     *,
     route: str,
     limit: int | None,
+    copies: float,
     init_model: RankingModel | None = None,
-    **work: Any,
 ) -> tuple[str, str]:
     """Return the route for a training, and a line about its memory.
 
@@ -395,8 +334,8 @@ def choose_route(
         files: the training set and the validation sets.
         reading: options of `survey`.
         route, limit: as for `find_route`.
+        copies: as in `Work`.
         init_model: the model to continue, if any.
-        work: fields of `Work`: params, folds, copies.
 
     Raises:
         InputError: every route exceeds the limit.
@@ -422,7 +361,7 @@ def choose_route(
         )
     elif init_model is not None:
         n_added = len(init_model.column_names) - init_model.n_features
-    training = Work(train=train, valid=valid, added=n_added, **work)
+    training = Work(train=train, valid=valid, added=n_added, copies=copies)
     best_route = find_route(training, backend=options.backend, route=route, limit=limit)
     if math.isinf(best_route.peak):
         return (

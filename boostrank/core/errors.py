@@ -130,8 +130,7 @@ class TrainingError(BoostrankError, RuntimeError):
     """Error for a training that cannot continue, such as a broken gradient or a failed write.
 
     Attributes:
-        model: `RankingModel` with the rounds before a broken gradient or a lost worker; None if
-            there are no such rounds.
+        model: `RankingModel` with the rounds before a worker was lost; None if there are none.
 
     Example:
         >>> import boostrank

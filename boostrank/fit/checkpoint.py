@@ -409,28 +409,6 @@ def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | No
         raise TrainingError(message) from error
 
 
-@contextlib.contextmanager
-def keeping_rounds(path: str | None) -> Iterator[None]:
-    """If a gradient fails in the block, save a model with the previous rounds next to the model's
-    path, if it has one.
-    """
-    try:
-        yield
-    except TrainingError as error:
-        if path is None or error.model is None:
-            raise
-        rounds, (root, ending) = error.model.num_trees(), os.path.splitext(path)
-        name = f"{root}-before-the-fault{ending}"
-        while os.path.lexists(name):
-            name = f"{os.path.splitext(name)[0]}-2{ending}"
-        message = f"The {rounds} trees before it are in {name}"
-        try:
-            save_or_rescue(error.model, name)
-        except TrainingError as trouble:
-            message = f"The {rounds} trees before it: {trouble}"
-        raise TrainingError(f"{error}. {message}") from error
-
-
 def _rescued(trained: RankingModel, name: str) -> str | None:
     """Save the model in a new temporary folder, and return its path or None."""
     with contextlib.suppress(OSError, TrainingError, MemoryError), contextlib.ExitStack() as undo:

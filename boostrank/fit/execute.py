@@ -20,7 +20,6 @@ from boostrank.core.errors import (
     DataError,
     DataWarning,
     ParameterError,
-    TrainingError,
     warn_user,
 )
 from boostrank.core.queries import QueryIndex
@@ -160,19 +159,15 @@ def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
     for callback in plan.options.callbacks:
         if hasattr(callback, "planned"):
             callback.planned(plan)
-    # Train on the columns that occur. A training that fails may have a model of earlier rounds.
+    # Train on the columns that occur.
     columns = used_columns(plan)
     narrow = plan if columns is None else plan.select_columns(columns)
-    failure: TrainingError | None = None
-    try:
-        if plan.preset.folds:
-            model = _train_folds(narrow, fold_ended)
-        else:
-            model = _train_once(narrow)
-    except TrainingError as error:
-        failure, model = error, error.model
+    if plan.preset.folds:
+        model = _train_folds(narrow, fold_ended)
+    else:
+        model = _train_once(narrow)
     # Convert the model to all features.
-    if columns is not None and model is not None:
+    if columns is not None:
         engine, names = plan.engine, plan.train_set.feature_names
         body = model._booster.to_bytes()
         body = engine.format.widened(body, columns.tolist(), engine_names(names))
@@ -180,9 +175,6 @@ def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
         record |= {"features": len(names), "feature_names": list(names)}
         record["fingerprint"] = plan.train_set.fingerprint
         model = model.altered(booster=engine.load(body), info=model.info | {"data": record})
-    if failure is not None:
-        failure.model = model
-        raise failure
     limit = plan.options.tree_limit
     return model if limit is None else with_price(model, limit)
 

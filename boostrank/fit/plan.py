@@ -26,7 +26,7 @@ from boostrank.fit.settings import (
     pop_param,
     split_params,
 )
-from boostrank.fit.start.cross_fit import StartFitter
+from boostrank.fit.start.cross_fit import MOST_FEATURES, StartFitter
 from boostrank.kernels.driver import AllReduce, alone
 from boostrank.metrics import Conventions
 from boostrank.model.query_columns import ModelColumns
@@ -390,10 +390,16 @@ class Plan:
         if is_auto and not is_possible:
             return False
         # Warn where "auto" is refused, and raise for "linear".
+        features = len(training.columns.names) - len(training.limits.unused)
         try:
             if not engine.starts_linear:
                 raise ParameterError(
                     f"no linear start: {engine.name} grows no trees; start='none' omits it"
+                )
+            if features > MOST_FEATURES:
+                raise ParameterError(
+                    f"no linear start: {features:,} features, more than {MOST_FEATURES:,};"
+                    " start='none' omits it"
                 )
             if training.objective is not None and self.train_set.document_weights is not None:
                 remedy = "start='none' omits it"

@@ -48,6 +48,7 @@ def run(training: Training) -> RankingModel:
     booster, start = begin(training, rows[0])
     with _engine_errors(engine, rows[0]):
         native, valid = _convert(training, rows)
+    info = _describe_model(training, start)
     sources = dict(zip([id(native), *(id(data) for _, data in valid)], rows, strict=True))
 
     def labels_of(data: Any) -> tuple[Array, QueryIndex]:
@@ -62,7 +63,7 @@ def run(training: Training) -> RankingModel:
         function = by_arguments(training.function, labels_of, "objective")
         gradient = GuardedGradient(None, function, all_reduce)
     metrics = RoundMetrics(training, gradient, labels_of)
-    history, info = History(), _describe_model(training, start)
+    history = History()
     stopper, callbacks = make_callbacks(training, valid, native)
     for callback in callbacks:
         if hasattr(callback, "begins"):
@@ -117,13 +118,7 @@ def run(training: Training) -> RankingModel:
             resumed=resumed,
             objective=training.objective,
         )
-        try:
-            grown = _grow(training, request)
-        except TrainingError as error:
-            if error.model is not None:
-                grew = error.model.rounds > training.rounds_before
-                error.model = finish(error.model, 0) if grew else None
-            raise
+        grown = _grow(training, request)
     return finish(*grown)
 
 

@@ -66,7 +66,7 @@ def measure(file: Path) -> list[dict[str, Any]]:
     """The routes of the plan, each with the peak that was measured; the objective is compiled
     before.
     """
-    work = Work(train=survey(str(file)), params={"num_leaves": 31})
+    work = Work(train=survey(str(file)))
     routes = [
         {"backend": r.backend, "route": r.name, "peak_bytes": r.peak} for r in routes_of(work)
     ]

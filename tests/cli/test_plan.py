@@ -49,7 +49,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_fault_80_under_a_limit_the_route_is_chosen_that_stays_below_it(
     large: Path, tmp_path: Path
 ) -> None:
-    work = Work(train=survey(str(large)), params={"num_leaves": LEAVES})
+    work = Work(train=survey(str(large)))
     in_memory, bins = [route.peak for route in routes_of(work)[:2]]
     limit = round((bins + in_memory) / 2)
     assert bins < limit < in_memory

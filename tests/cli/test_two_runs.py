@@ -125,22 +125,11 @@ def unwritable(*_: object, **__: object) -> None:
 
 
 @pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
-def test_fault_063_the_rounds_before_a_broken_gradient_are_kept(
+def test_fault_063_a_checkpoint_has_the_rounds_before_a_broken_gradient(
     backend: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A model of the three rounds before the fault; then the gradient breaks.
-    common = (
-        "train",
-        data / "train.txt",
-        "--quality",
-        "plain",
-        "--threads",
-        1,
-        "--backend",
-        backend,
-        "--rounds",
-    )
-    succeed(*common, 3, "-m", tmp_path / "three")
+    words = [*train_eight_rounds(data, tmp_path / "m.txt"), "--backend", backend]
+    succeed(*words, "-m", tmp_path / "whole.txt")
     gradient = BoundObjective.gradient
 
     def broken_later(
@@ -150,28 +139,17 @@ def test_fault_063_the_rounds_before_a_broken_gradient_are_kept(
             scores = np.full_like(scores, np.nan)
         return gradient(bound, scores, round, **options)
 
-    monkeypatch.setattr(BoundObjective, "gradient", broken_later)
-    # The rounds are kept in a file of their own, beside those that exist.
     (tmp_path / "m.txt").write_text("precious")
-    (tmp_path / "m-before-the-fault.txt").write_text("precious too")
-    result = invoke(*common, 8, "-m", tmp_path / "m.txt")
-    assert result.exit_code == 3
+    checkpoint = ("--checkpoint-every", 1, "--resume")
     with monkeypatch.context() as patch:
-        patch.setattr("boostrank.model.ranking_model.write_model_files", unwritable)
-        lost = invoke(*common, 8, "-m", tmp_path / "m.txt").stderr
-        assert re.search(r"round 3.*trees before it: .*elsewhere", lost, re.DOTALL)
-    kept = tmp_path / "m-before-the-fault-2.txt"
-    assert re.search(rf"round 3.*trees before it are in {kept}", result.stderr)
+        patch.setattr(BoundObjective, "gradient", broken_later)
+        result = invoke(*words, *checkpoint)
+    assert result.exit_code == 3
+    assert "round 3" in result.stderr
     assert (tmp_path / "m.txt").read_text() == "precious"
-    assert (tmp_path / "m-before-the-fault.txt").read_text() == "precious too"
-    # They are the model that three rounds give.
-    loaded, alone = (
-        boostrank.RankingModel.load(kept),
-        boostrank.RankingModel.load(tmp_path / "three"),
-    )
-    assert loaded.best_iteration == alone.best_iteration == 3
-    rows = boostrank.read(data / "test.txt")
-    np.testing.assert_array_equal(loaded.predict(rows), alone.predict(rows))
+    resumed = succeed(*words, *checkpoint)
+    assert "resumed after round 3" in resumed.stderr
+    assert (tmp_path / "m.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
 
 
 def test_a_model_that_can_be_written_nowhere_is_said_to_be_lost(

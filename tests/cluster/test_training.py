@@ -116,26 +116,18 @@ def starts(model: boostrank.RankingModel) -> Any:
 AUTO = {"num_leaves": 7, "eval_at": [10], "num_threads": 1}
 
 
-def few_rows(
-    block: int = 700, ranked: int = 400, regressed: int = 600, features: int = 2_000
-) -> None:
-    """From now on, in this process, a start is learnt from fewer rows and features."""
+def few_rows(block: int = 700, ranked: int = 400, regressed: int = 600) -> None:
+    """From now on, in this process, a start is learnt from fewer rows."""
     start_rows._NUMBERS_A_BLOCK = block
     for module in (cross_fit, start_rows):
         module.RANKED, module.REGRESSED = ranked, regressed
-    cross_fit.MOST_FEATURES = features
 
 
-@pytest.fixture(params=[2_000, 3])
-def learnt_from_few(cluster: Any, request: pytest.FixtureRequest) -> Iterator[None]:
-    real = (
-        start_rows._NUMBERS_A_BLOCK,
-        start_rows.RANKED,
-        start_rows.REGRESSED,
-        cross_fit.MOST_FEATURES,
-    )
-    few_rows(features=request.param)
-    cluster.run(few_rows, features=request.param)
+@pytest.fixture
+def learnt_from_few(cluster: Any) -> Iterator[None]:
+    real = start_rows._NUMBERS_A_BLOCK, start_rows.RANKED, start_rows.REGRESSED
+    few_rows()
+    cluster.run(few_rows)
     yield
     few_rows(*real)
     cluster.run(few_rows, *real)
@@ -145,9 +137,7 @@ def learnt_from_few(cluster: Any, request: pytest.FixtureRequest) -> Iterator[No
 def test_of_shards_the_start_is_that_of_a_single_machine(
     cluster: Any, data: Path, learnt_from_few: None
 ) -> None:
-    """Learnt from some rows, in parts that lie in two shards; of many features, from those that
-    tell most.
-    """
+    """Learnt from some rows, in parts that lie in two shards."""
     whole = boostrank.read([data / f"s{i}.txt" for i in range(3)])
     params = AUTO | {
         "learning_rate": 1e-9

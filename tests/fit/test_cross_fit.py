@@ -7,8 +7,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +15,7 @@ from scipy import sparse
 
 import boostrank
 from boostrank.core.conventions import gains_from_labels
-from boostrank.core.errors import DataWarning
 from boostrank.engines.trees import LinearStart
-from boostrank.files.writer import write_libsvm
 from boostrank.fit.start import cross_fit, ridge, steps
 from boostrank.fit.start import ridge as start_rows
 from boostrank.fit.start.cross_fit import cross_fitted
@@ -229,70 +225,6 @@ def test_auto_has_a_start_where_it_can_and_nothing_else_does() -> None:
     assert not starts(start=None)
     assert not starts(backend="linear", params={"objective": "regression"})
     assert not starts(init_model=boostrank.train({"verbosity": -1, "objective": "sdcg"}, data, 1))
-
-
-def correlations(data: Any) -> list[float]:
-    """How much each feature alone tells of the targets, query by query."""
-    gains, ptr = 2.0**data.labels - 1.0, data.queries.ptr
-    largest = []
-    for x in np.nan_to_num(data.features.astype(np.float64)).T:
-        each = []
-        for f in (np.sign(x) * np.log1p(np.abs(x)), (x != 0).astype(float)):
-            up = down = 0.0
-            for a, b in pairwise(ptr):
-                t, g = gains[a:b] - gains[a:b].mean(), f[a:b] - f[a:b].mean()
-                if t.any():
-                    up, down = up + t / t.std() @ g / (b - a), down + g @ g / (b - a)
-            explained = up**2 / down if down else 0.0
-            each.append(explained)
-        largest.append(max(each))
-    return largest
-
-
-@pytest.mark.parametrize("blocks", [None, 30])
-def test_of_many_features_those_that_tell_most_are_taken_and_it_is_said(
-    blocks: Any, monkeypatch: Any
-) -> None:
-    if blocks:
-        monkeypatch.setattr(start_rows, "_NUMBERS_A_BLOCK", blocks)
-    backwards = make_dataset()
-    data = boostrank.RankingDataset.from_arrays(
-        backwards.features[:, ::-1], backwards.labels, group=SIZES
-    )
-    for most in (1, 2, 3):
-        monkeypatch.setattr(cross_fit, "MOST_FEATURES", most)
-        chosen = np.sort(np.argsort(correlations(data))[-most:])
-        with pytest.warns(DataWarning, match=f"{most} of the 5 features.* other {5 - most}"):
-            wide = cross_fitted(data, "exponential", threads=2)
-        few = cross_fitted(
-            boostrank.RankingDataset.from_arrays(
-                data.features[:, chosen], data.labels, group=SIZES
-            ),
-            "exponential",
-        )
-        np.testing.assert_allclose(wide.scores, few.scores, rtol=1e-8)  # parts are others
-        assert list(wide.start.curves) == [int(chosen[j]) for j in few.start.curves]
-        assert len(wide.start.feature_names) == 5
-
-
-@pytest.mark.filterwarnings("ignore:the linear start uses 3")
-def test_a_wide_start_is_the_same_in_memory_on_disk_and_sparse(
-    monkeypatch: Any, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(cross_fit, "MOST_FEATURES", 3)
-    data = make_dataset()
-    filled = np.nan_to_num(data.features, nan=0.0)
-    write_libsvm(
-        tmp_path / "t.txt", boostrank.RankingDataset.from_arrays(filled, data.labels, group=SIZES)
-    )
-    dense = boostrank.RankingDataset.from_arrays(filled, data.labels, group=SIZES)
-    thin = boostrank.RankingDataset.from_arrays(sparse.csr_matrix(filled), data.labels, group=SIZES)
-    streamed = boostrank.stream(tmp_path / "t.txt", cache=False)
-    of_dense = cross_fitted(dense, "exponential")
-    others = [cross_fitted(each, "exponential") for each in (thin, streamed)]
-    assert len(of_dense.start.curves) > 1
-    for other in others:
-        np.testing.assert_array_equal(of_dense.scores, other.scores)
 
 
 def test_what_lies_beyond_the_training_data_changes_little() -> None:

@@ -21,7 +21,7 @@ from boostrank.core.errors import BoostrankError, DataError, DataWarning
 from boostrank.engines import parse_model
 from boostrank.engines.lightgbm.model_text import start_trees
 from boostrank.files.writer import write_libsvm
-from boostrank.fit.start import cross_fit
+from boostrank.fit import plan
 from tests.engines.conftest import make_scaled_dataset
 
 pytestmark = pytest.mark.usefixtures("leaves_as_grown")
@@ -159,12 +159,12 @@ def test_from_files(
         )
         assert message == START
         assert start_of(model) == start_of(usual)
-    monkeypatch.setattr(cross_fit, "MOST_FEATURES", 2)
-    wide = [boostrank.read(files), boostrank.stream(files, cache=False)]
-    with pytest.warns(DataWarning, match="uses 2 of the 6 features"):
-        dense, streamed = [boostrank.train(SMALL, rows, 1, backend=engine) for rows in wide]
-    assert start_of(dense) == start_of(streamed)
-    assert 0 < count_start_trees(dense) <= 2
+    monkeypatch.setattr(plan, "MOST_FEATURES", 5)
+    for wide in (boostrank.read(files), boostrank.stream(files, cache=False)):
+        with pytest.warns(DataWarning, match="no linear start: 6 features, more than 5"):
+            assert not count_start_trees(boostrank.train(SMALL, wide, 1, backend=engine))
+        with pytest.raises(boostrank.ParameterError, match="more than 5; start='none' omits it"):
+            boostrank.train(SMALL, wide, 1, backend=engine, start="linear")
 
 
 def half(scores: Any, data: Any) -> Any:

@@ -246,26 +246,6 @@ def test_fault_063_a_broken_custom_gradient_stops_training(
         boostrank.train({"objective": broken, **FAST}, data[0], 3, backend=backend)
 
 
-def test_fault_063_of_dart_no_half_of_a_round_is_kept(data: Any) -> None:
-    rounds: list[int] = []
-
-    def broken_later(scores: Any, dataset: Any) -> tuple[Any, Any]:
-        rounds.append(0)
-        return (scores - dataset.get_label()) * (np.nan if len(rounds) > 4 else 1.0), np.ones(
-            scores.size
-        )
-
-    for boosting, kept in (("gbdt", True), ("dart", False)):
-        rounds.clear()
-        with pytest.raises(TrainingError) as error:
-            boostrank.train(
-                {"objective": broken_later, "boosting": boosting, "drop_rate": 0.9, **FAST},
-                data[0],
-                8,
-            )
-        assert (error.value.model is not None) == kept
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_fault_070_trees_of_one_leaf_are_not_a_silent_success(backend: str, data: Any) -> None:
     gate = {"min_sum_hessian_in_leaf": 1e9}

@@ -101,18 +101,13 @@ def test_a_pipe_is_taken_into_memory_or_under_a_limit_streamed() -> None:
     assert route_of(None, backend="xgboost", limit=1e9).name == "external"
 
 
-def test_validation_sets_rows_leaves_and_bins_cost_memory() -> None:
+def test_validation_sets_and_rows_cost_memory() -> None:
     data = a_survey(1_000_000)
     for backend in ("lightgbm", "xgboost"):
         plain = peak_of(backend, "bins", Work(train=data))
         valid = peak_of(backend, "bins", Work(train=data, valid=(data,)))
         rows = peak_of(backend, "bins", Work(train=replace(data, rows=2_000_000)))
-        leaves = peak_of(backend, "bins", Work(train=data, params={"num_leaves": 1000}))
-        few_bins = peak_of(
-            backend, "bins", Work(train=data, params={"max_leaves": 1000, "max_bin": 15})
-        )
-        assert min(valid, rows, leaves) > plain
-        assert few_bins < leaves
+        assert min(valid, rows) > plain
 
 
 def test_xgboost_stores_zeros_of_streamed_rows_and_of_columns_that_rows_name() -> None:
@@ -144,18 +139,6 @@ def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
 def test_text_that_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="not a size"):
         parse_size(text)
-
-
-def test_folds_of_a_preset_take_more_and_validation_rows_are_held_twice() -> None:
-    train, valid = a_survey(1_000_000), a_survey(200_000)
-
-    def memory(*others: Survey, folds: bool) -> float:
-        return find_route(Work(train=train, valid=others, folds=folds), route="memory").peak
-
-    alone = memory(folds=True) - memory(folds=False)
-    assert 100 * MB < alone < 300 * MB  # 188 MB were measured
-    joined = memory(valid, folds=True) - memory(valid, folds=False)
-    assert joined == pytest.approx(1.2 * alone + 4 * 136 * 1.2e6)
 
 
 def test_copies_of_the_rows_are_planned_where_these_are_in_memory() -> None:

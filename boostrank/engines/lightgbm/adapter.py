@@ -13,7 +13,7 @@ from typing import Any
 import lightgbm
 import numpy as np
 
-from boostrank.core.errors import DataError, TrainingError
+from boostrank.core.errors import DataError
 from boostrank.core.types import Array, ParamValues
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
@@ -280,16 +280,10 @@ class LightGBM(Backend):
                 sampling.seed(booster, rounds.round)
                 return request.gradient(scores, dataset, rounds.round)
 
-            try:
-                for round in rounds:
-                    if request.gradient is None:
-                        sampling.seed(booster, round)
-                    booster.update(fobj=request.gradient and gradient)
-            except TrainingError as error:
-                # dart negates the dropped trees during a round, so its model is not usable here.
-                if self.params.resolve_names(params).get("boosting") != "dart":
-                    error.model = model
-                raise
+            for round in rounds:
+                if request.gradient is None:
+                    sampling.seed(booster, round)
+                booster.update(fobj=request.gradient and gradient)
         booster.best_iteration = rounds.best_rounds and rounds.best_rounds + model.start_trees
         booster.model_from_string(booster.model_to_string()).free_dataset()
         return Trained(model, rounds.best_rounds)

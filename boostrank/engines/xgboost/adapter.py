@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import xgboost
 
-from boostrank.core.errors import DataError, ModelError, ParameterError, TrainingError
+from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.files import mark_alive, remove_if_dead
 from boostrank.core.machine import free_memory, return_memory
 from boostrank.core.types import Array, Float64Array, ParamValues
@@ -340,16 +340,10 @@ class XGBoost(Backend):
             grad, hess = gradient(scores, matrix, rounds.round)
             return grad.reshape(-1, 1), hess.reshape(-1, 1)
 
-        try:
-            for round in rounds:
-                if samples:
-                    reseed(booster, round_seed("seed", seed, round))
-                booster.update(request.train, round - earlier_rounds, gradient and objective)
-        except TrainingError as error:
-            error.model = None
-            if rounds.round > earlier_rounds:
-                error.model = model.with_start()
-            raise
+        for round in rounds:
+            if samples:
+                reseed(booster, round_seed("seed", seed, round))
+            booster.update(request.train, round - earlier_rounds, gradient and objective)
         booster.reset()
         return Trained(model.with_start(), rounds.best_rounds)
 

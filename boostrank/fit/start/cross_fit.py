@@ -35,7 +35,6 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from boostrank.core.conventions import Gain, above_least, weighted_gains
-from boostrank.core.errors import DataWarning, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
@@ -52,7 +51,6 @@ from boostrank.fit.start.ridge import (
     Slices,
     Source,
     Sums,
-    best_columns,
     divide,
     folds,
     parts_of,
@@ -67,14 +65,11 @@ from boostrank.kernels.jit import run_parallel
 SHARE = 0.5
 """Share of the best scale that is used."""
 MOST_FEATURES = 2_000
+"""Maximum number of features that trees can use; with more, a training has no linear start."""
 MOST_COLUMNS = 2_000
 """Maximum number of regression columns. Above it, only feature ranks are used."""
 _MOST_SCALE = 100.0
 _NUMBERS_SHARED = 32_000_000  # limit on the size of sums by fold
-_WIDE = (
-    "the linear start uses {:,} of the {:,} features, those with the highest single correlation"
-    " with the labels; trees also use the other {:,}"
-)
 
 _Basis = tuple[Curves, list[Float64Array]]
 
@@ -165,8 +160,7 @@ def cross_fitted(
 
     Args:
         data: N documents with d features, in memory or on disk. With more than about 60,000
-            documents, a sample of whole queries is used. With more than `MOST_FEATURES` features,
-            those with the highest single correlation with the gains are used.
+            documents, a sample of whole queries is used.
         limits: constraints. Features that trees cannot use are ignored.
     """
     limits = limits or Limits.none(data.n_features)
@@ -211,17 +205,13 @@ class FoldStarts:
     def _learn(
         self, data: RankingDataset, gain: Gain, threads: int, limits: Limits
     ) -> tuple[Rows, _Basis, Sums | None]:
-        """Compute the shared data, but no sums if labels select the features or if the sums would
-        be large.
-        """
+        """Compute the shared data, but no sums if they would be large."""
         columns = np.setdiff1d(np.arange(data.n_features), limits.unused)
         parts = parts_of(data, self._fold * FOLDS + self._inner)
         # Gives each training its usual number of documents.
         documents = REGRESSED * self._count // (self._count - 1)
         gains = weighted_gains(data.labels, gain, data.queries)
         rows = Rows(data, parts, columns, threads, gains, limits.direction[columns], documents)
-        if columns.size > MOST_FEATURES:
-            return rows, (Curves.from_pairs([]), []), None
         basis, sums, count = _basis(rows), None, self._count * FOLDS
         if count * basis[0].feature.size ** 2 <= _NUMBERS_SHARED:
             sums = sums_of(rows, basis[0], count)
@@ -296,12 +286,8 @@ def scores_of(start: LinearStart, data: Source, threads: int = 1) -> Float64Arra
 def _rows_of(data: Source, gains: Any, threads: int, limits: Limits) -> Rows:
     """Return all rows with the features that a start uses."""
     columns = np.setdiff1d(np.arange(len(data.feature_names)), limits.unused)
-    rows = Rows(data, parts_of(data), columns, threads, gains, regressed=REGRESSED)
-    if columns.size > MOST_FEATURES:
-        message = _WIDE.format(MOST_FEATURES, columns.size, columns.size - MOST_FEATURES)
-        warn_user(message, DataWarning)
-        rows = replace(rows, columns=best_columns(rows, MOST_FEATURES))
-    return replace(rows, direction=limits.direction[rows.columns])
+    direction = limits.direction[columns]
+    return Rows(data, parts_of(data), columns, threads, gains, direction, REGRESSED)
 
 
 def _basis(rows: Rows) -> _Basis:

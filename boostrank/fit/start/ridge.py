@@ -226,40 +226,6 @@ def query_mean(values: Float64Array, queries: QueryIndex) -> Float64Array:
     return np.add.reduceat(values, queries.ptr[:-1], axis=0) / sizes
 
 
-def best_columns(rows: Rows, count: int) -> Int64Array:
-    """Return the `count` columns with the highest single correlation with the targets, in
-    ascending order.
-
-    Features are compared by the larger of two correlations within queries, for sign(x) ln(1 + |x|)
-    and for x != 0. Both transformations preserve sparsity.
-    """
-    width = rows.data.features.shape[1]
-
-    def sums(part: Part) -> Float64Array:
-        x = sparse.csr_matrix(rows.data.features[part.at])
-        x.data = np.where(np.isfinite(x.data), x.data, 0.0)
-        target, weight = targets(rows.gains[part.at], part.queries)
-        weight = weight / part.queries.sizes
-        of_row, of_query = part.of_row(weight), part.of_row(np.arange(weight.size))
-        # Weighted products and squares of x minus its query mean, without centring x, which would
-        # make it dense.
-        each = sparse.csr_matrix((np.ones(of_query.size), (of_query, np.arange(of_query.size))))
-        columns = []
-        for values in (np.sign(x.data) * np.log1p(np.abs(x.data)), np.sign(np.abs(x.data))):
-            y = sparse.csr_matrix((values.astype(np.float64), x.indices, x.indptr), x.shape)
-            of_means = (each @ y).power(2).T @ (weight / part.queries.sizes)
-            columns.append((y.T @ (target * of_row), y.power(2).T @ of_row - of_means))
-        return np.stack(columns, axis=1)
-
-    sampled = spread(rows.parts, RANKED)
-    products, squares = sum(
-        each_of(sampled, sums, rows.threads, 4 * width), np.zeros((2, 2, width))
-    )
-    explained = divide(products**2, np.where(squares > 1e-9, squares, 0.0)).max(axis=0)
-    chosen = np.argsort(-explained[rows.columns], kind="stable")[:count]
-    return np.sort(rows.columns[chosen])
-
-
 def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:
     """Compute the sums for each of `count` folds over the parts."""
     columns = basis.feature.size
