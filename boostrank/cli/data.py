@@ -17,7 +17,7 @@ from boostrank.cli.errors import TERMINATED, say
 from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import ReadProgress, duration, print_json, print_table
 from boostrank.core.errors import InputError
-from boostrank.core.text import count_of, parse_size
+from boostrank.core.text import count_of
 from boostrank.options import (
     FileOptions,
     JsonOptions,
@@ -133,25 +133,14 @@ def shard(options: Shard) -> None:
     _run("shard", options, options.parts)
 
 
-class Sort(Tool):
-    """Options of `boostrank data sort`."""
-
-    memory_limit: int = option(
-        "Amount of data to sort in memory at a time, such as 256MiB or 2GB. Temporary files are"
-        " written next to OUT.",
-        256 << 20,
-        parse=("SIZE", parse_size),
-        shown="256MiB",
-    )
-
-
 @partial(Command, replaceable=("files",))
-def sort(options: Sort) -> None:
+def sort(options: Tool) -> None:
     """Bring the scattered rows of each query of FILE... together.
 
-    Queries are ordered by their first rows. Rows within a query keep their order.
+    Queries are ordered by their first rows. Rows within a query keep their order. The data must fit
+    in memory.
     """
-    _run("sort", options, memory=options.memory_limit)
+    _run("sort", options)
 
 
 class Join(QueryIdOptions):

@@ -407,8 +407,8 @@ class Assembler(Totals):
                 if first_runs[i] == first_runs[i - 1]:
                     message = f"qid {ids[i]} continues from the previous file (unless ids restart)"
                 raise FileFormatError(
-                    f"{message}; it was first seen on {self.at(first)}: use --regroup to bring its"
-                    " rows together (data larger than memory: boostrank data sort)",
+                    f"{message}; it was first seen on {self.at(first)}: --regroup or boostrank"
+                    " data sort brings its rows together",
                     file=file,
                     line=line,
                 )

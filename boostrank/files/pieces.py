@@ -8,22 +8,16 @@ import gzip
 import hashlib
 import lzma
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import itemgetter
-from types import SimpleNamespace
 from typing import Any, BinaryIO, NamedTuple
-
-import numpy as np
 
 from boostrank.core.errors import FileFormatError, ParameterError, warn_user
 from boostrank.core.files import check_not_read, check_writable, path_of, replacing
-from boostrank.core.types import Int64Array
 from boostrank.files import blocks as slots
 from boostrank.files.assemble import NO_ROWS
 from boostrank.files.blocks import Fault
@@ -59,24 +53,14 @@ class DataFiles:
             if weights is not None:
                 warn_user(f"{weights}: weights are not copied")
 
-    @contextmanager
-    def again(self, needed: bool = True) -> Iterator[None]:
-        """Copy streams to temporary files, so that `pieces` can read them again."""
-        with ExitStack() as stack:
-            for i, source in enumerate(self.files):
-                path = path_of(source)
-                if not needed or (path is not None and os.path.isfile(path)):
-                    continue
-                name, stream = getattr(source, "name", "<stream>"), source
-                if path == STANDARD_STREAM:
-                    name, stream = "<stdin>", sys.stdin.buffer
-                elif path is not None:
-                    name, stream = path, stack.enter_context(open(path, "rb"))
-                copy = stack.enter_context(tempfile.TemporaryFile())
-                shutil.copyfileobj(stream, copy)  # type: ignore[arg-type]
-                file: Any = SimpleNamespace(name=name, read=copy.read, seek=copy.seek)
-                self.files[i] = file
-            yield
+    def check_regular(self) -> None:
+        """Refuse streams, which `pieces` cannot read twice."""
+        for source in self.files:
+            if not os.path.isfile(path_of(source) or ""):
+                raise ParameterError(
+                    "a number of queries is drawn from files, which are read twice: save the stream"
+                    " to a file, or draw a share, such as 10%"
+                )
 
     @property
     def columnar(self) -> bool:
@@ -89,9 +73,6 @@ class DataFiles:
         Query ids and the labels of libsvm text are parsed as strictly as by `read_files`, but the
         rest of a row is not parsed. A missing final newline is added.
         """
-        for source in self.files:
-            if isinstance(source, SimpleNamespace):
-                source.seek(0)
         with closing(self.spec.source(self.files, Reading(**self._reading, whole=True))) as opened:
             piece, carry = None, b""  # comments before the next row
             for file, blocks in groupby(opened.blocks(CHUNK_BYTES, 1), itemgetter(0)):
@@ -257,16 +238,6 @@ class Output:
         if self._writer not in (None, self._file):
             self._writer.close()
 
-    def sort_into(self, out: Output, pieces: Int64Array) -> None:
-        """Copy pieces (int64[n, 2]: the rank and length of each) to another output, stably
-        sorted by rank."""
-        self._file.seek(0)
-        text = memoryview(self._file.read())
-        out.begin(self._head, self.path)
-        ends = np.cumsum(pieces[:, 1]) + len(self._head)
-        for i in np.argsort(pieces[:, 0], kind="stable"):
-            out.write(text[ends[i] - pieces[i, 1] : ends[i]])
-
     @property
     def written(self) -> Written:
         """The path and the totals so far."""
@@ -276,7 +247,7 @@ class Output:
 class ColumnarOutput(Output):
     """A writer of record batches to Parquet or Arrow files."""
 
-    def __init__(self, path: str, file: Any, format: str = "arrow") -> None:
+    def __init__(self, path: str, file: Any, format: str) -> None:
         super().__init__(path, file)
         self._format, self._writer = format, None
         self._held: list[Any] = []
@@ -322,16 +293,6 @@ class ColumnarOutput(Output):
             whole = whole.unify_dictionaries().combine_chunks()
             self._writer.write_table(whole)
             self._known, self._held = whole.take(arrow().array([], "int64")).to_batches(), []
-
-    def sort_into(self, out: Output, pieces: Int64Array) -> None:
-        """Read the file as one table in memory, and write its rows in the order of the ranks."""
-        self._file.seek(0)
-        ranks, rows = pieces.T
-        table = arrow(".ipc").open_file(self._file).read_all().combine_chunks()
-        out.begin(self._schema, self.path)
-        for batch in table.take(np.argsort(np.repeat(ranks, rows), kind="stable")).to_batches():
-            out.write(batch)
-        out.drain()
 
 
 @contextmanager
