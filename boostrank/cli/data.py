@@ -42,7 +42,7 @@ class Tool(QueryIdOptions):
 
     files: tuple[str, ...] = argument("FILE...", file="data")
     output: str = option(
-        "File to write, compressed if it ends in .gz, .bz2, .xz or .zst, or - for standard output."
+        "File to write, compressed if it ends in .gz, or - for standard output."
         " With several files, {} in the name stands for the part: out/web-{}.txt.gz.",
         metavar="OUT",
         file="stream",

@@ -3,25 +3,22 @@ writers for pieces."""
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import hashlib
-import lzma
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from boostrank.core.errors import FileFormatError, ParameterError, warn_user
 from boostrank.core.files import check_not_read, check_writable, path_of, replacing
 from boostrank.files import blocks as slots
 from boostrank.files.assemble import NO_ROWS
 from boostrank.files.blocks import Fault
-from boostrank.files.chunks import zstd_module
 from boostrank.files.formats.arrow import ColumnarSource
 from boostrank.files.side_files import WEIGHT_SUFFIX, find_sidecar, refuse_sidecars
 from boostrank.files.source import (
@@ -168,20 +165,7 @@ def draw(qid: bytes, seed: int, purpose: bytes) -> int:
 _BUFFER = 1 << 16
 
 
-def _zstd(file: BinaryIO) -> Any:
-    zstd = zstd_module()
-    names = zstd.CompressionParameter
-    return zstd.ZstdFile(file, "w", options={names.checksum_flag: 1, names.compression_level: 1})
-
-
-# Compression favours speed over size. gzip has no time stamp, so that the same lines give the same
-# bytes.
-_PACKERS: dict[str, Callable[[BinaryIO], Any]] = {
-    ".gz": lambda file: gzip.GzipFile("", "wb", 1, file, mtime=0),
-    ".bz2": lambda file: bz2.BZ2File(file, "wb"),
-    ".xz": lambda file: lzma.LZMAFile(file, "wb", preset=0),  # noqa: SIM115
-    ".zst": _zstd,
-}
+_UNWRITTEN = (".bz2", ".xz", ".zst")  # endings of other compressions
 
 
 @dataclass(frozen=True)
@@ -199,9 +183,10 @@ class Output:
     def __init__(self, path: str, file: BinaryIO) -> None:
         self.path, self.rows, self.queries = path, 0, 0
         self._head: Any = None
-        pack = _PACKERS.get(os.path.splitext(path)[1])
-        self._file = file
-        self._writer: Any = file if pack is None else pack(file)
+        self._file, self._writer = file, cast(Any, file)
+        if path.endswith(".gz"):
+            # The fastest level, and no time stamp, so that the same lines give the same bytes.
+            self._writer = gzip.GzipFile("", "wb", 1, file, mtime=0)
 
     def begin(self, head: Any, file: str) -> None:
         """Write the header before the first row."""
@@ -306,7 +291,9 @@ def open_output(path: str, spec: Format, read: Iterable[Any] = ()) -> Iterator[O
             f"{path}: tools keep the format of the data, {spec.name}; end the name in"
             f" {(*spec.endings, '.txt')[0]}, or read the data with --format {asked.name}"
         )
-    if columnar and (path == STANDARD_STREAM or os.path.splitext(path)[1] in _PACKERS):
+    if path.endswith(_UNWRITTEN):
+        raise ParameterError(f"{path}: outputs are compressed by gzip alone; end the name in .gz")
+    if columnar and (path == STANDARD_STREAM or path.endswith(".gz")):
         raise ParameterError(
             f"{path}: {spec.name} is written to uncompressed files; end it in {spec.endings[0]}"
         )

@@ -41,7 +41,6 @@ is unknown."""
 
 MAX_LINE = 64 << 20
 _SMALLEST_CHUNK = 1 << 20  # smaller chunks cost more overhead than their balance saves
-_PACKED = (".gz", ".bz2", ".xz", ".zst")
 _SETS = {"train", "training", "vali", "valid", "val", "validation", "dev", "test", "testing"}
 _IN_PROVENANCE = ("missing_tokens", "inf", "repeated", "label_map", "on_bad_line", "regroup")
 
@@ -473,9 +472,8 @@ def format_of(source: Any, format: str = "auto") -> Format:
 def format_by_name(path: str) -> Format | None:
     """Return the format for a file extension, or None if it is unknown. The extension of a
     compression is ignored."""
-    for packed in _PACKED:
-        path = path.removesuffix(packed)
-    return next((spec for spec in FORMATS if path.lower().endswith(spec.endings)), None)
+    name = path.removesuffix(".gz").lower()
+    return next((spec for spec in FORMATS if name.endswith(spec.endings)), None)
 
 
 def format_by_magic(head: bytes) -> Format | None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
 import errno
 import gzip
 import io
-import lzma
 import os
 import random
 import signal
@@ -20,7 +18,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from backports import zstd
 
 from boostrank.core.errors import (
     DataError,
@@ -173,16 +170,10 @@ def test_a_pipe_and_compressed_files_give_what_the_plain_file_gives(
     name: str, source: Path, tmp_path: Path
 ) -> None:
     expected = [path.read_bytes() for path in run(name, source, tmp_path / "plain.txt")]
-    for kind, pack in {
-        "gz": gzip.compress,
-        "bz2": bz2.compress,
-        "xz": lzma.compress,
-        "zst": zstd.compress,
-    }.items():
-        (tmp_path / "packed").write_bytes(pack(TEXT))
-        assert [
-            p.read_bytes() for p in run(name, tmp_path / "packed", tmp_path / f"{kind}.txt")
-        ] == expected
+    (tmp_path / "packed").write_bytes(gzip.compress(TEXT))
+    assert [
+        p.read_bytes() for p in run(name, tmp_path / "packed", tmp_path / "unpacked.txt")
+    ] == expected
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     if name == "sample":  # a number of queries needs two readings
@@ -196,21 +187,12 @@ def test_a_pipe_and_compressed_files_give_what_the_plain_file_gives(
 
 
 @pytest.mark.parametrize("name", TOOLS)
-@pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zst"])
-def test_outputs_are_compressed_as_their_names_say(
-    name: str, kind: str, source: Path, tmp_path: Path
-) -> None:
-    unpack = {
-        "gz": gzip.decompress,
-        "bz2": bz2.decompress,
-        "xz": lzma.decompress,
-        "zst": zstd.decompress,
-    }[kind]
+def test_outputs_are_compressed_as_their_names_say(name: str, source: Path, tmp_path: Path) -> None:
     expected = [path.read_bytes() for path in run(name, source, tmp_path / "plain.txt")]
-    packed = run(name, source, tmp_path / f"out.txt.{kind}")
-    assert [unpack(path.read_bytes()) for path in packed] == expected
+    packed = run(name, source, tmp_path / "out.txt.gz")
+    assert [gzip.decompress(path.read_bytes()) for path in packed] == expected
     before = [path.read_bytes() for path in packed]
-    assert [path.read_bytes() for path in run(name, source, tmp_path / f"out.txt.{kind}")] == before
+    assert [path.read_bytes() for path in run(name, source, tmp_path / "out.txt.gz")] == before
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -527,6 +509,7 @@ def test_an_output_without_queries_is_refused(tmp_path: Path) -> None:
         (lambda s: tools.sample(s, "o", 1.5), "queries=1.5"),
         (lambda s: tools.sample(io.BytesIO(), "o", 9), "save the stream to a file"),
         (lambda s: tools.sort(s, "o.csv"), "--format csv"),
+        (lambda s: tools.sort(s, "o.txt.zst"), "end the name in .gz"),
         (lambda s: tools.sample([s, s], "o", 1.0), "given twice"),
     ],
 )
