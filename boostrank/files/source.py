@@ -52,8 +52,8 @@ class Reading(ReadOptions):
         like: training data or their features.
         labelled: whether tables must have labels. If not, missing labels are read as 0.
         rows_alone: whether to read only features, for prediction.
-        lenient: whether to skip unreadable rows and to read words such as "null" as missing values,
-            for the doctor.
+        lenient: whether to skip unreadable rows and to read text features as categories, for the
+            doctor.
         pick: names of numeric columns and of text columns; other columns are not read.
         whole: whether to parse only query ids and to keep the text of the rows, for the file tools.
         takes_categories: whether the program that will serve the model supports categories. If not,

@@ -193,16 +193,15 @@ class CsvSource(TableSource):
         arrays: dict[str, Any] = {}
         for name in texts:
             arrays[name] = pa.array([cells[name] for cells in rows.values()], pa.string())
-        # Read the numbers, and mark words that seem to stand for missing values.
+        # Read the numbers.
         for name in numbers:
             values, is_feature = [], name in features
             for line, cells in rows.items():
                 word = cells[name].strip()
                 value, reason = self._number(word, name, is_feature)
                 values.append(value)
-                is_stand_in = is_feature and word.encode().lower() in STAND_INS
                 if reason:
-                    faults.append(Fault(line, reason, stand_in=word * is_stand_in))
+                    faults.append(Fault(line, reason))
             arrays[name] = pa.array(values, pa.float64())
         return Batch(file, np.array(list(rows), np.int64), len(raw_lines), arrays, faults)
 

@@ -249,15 +249,15 @@ class LibsvmSource(Source):
             scratch = Scratch(0, self.options)
         if scratch.size < text.size:
             scratch = Scratch(text.size, self.options)
-        block = self._parse(text, scratch, self.reading.missing_tokens)
+        block = self._parse(text, scratch)
         self._free.append(scratch)
         if not self.reading.whole:  # written text must not change
             file.buffers.append(text.buffer)
         return block
 
-    def _parse(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
+    def _parse(self, text: Text, scratch: Scratch) -> Block:
         # Lay out the words for missing values in one array for the compiled parser.
-        words = [token.encode() for token in tokens]
+        words = [token.encode() for token in self.reading.missing_tokens]
         token_text = np.array([*b"".join(words)], np.uint8)
         token_ends = np.cumsum([len(word) for word in words], dtype=np.int64)
         options, state = self.options.copy(), scratch.state
@@ -276,30 +276,19 @@ class LibsvmSource(Source):
                 break
             numbers = [next(_NUMBER.finditer(text.buffer, start))[0] for start in undecided]
             decided = np.array(list(map(float, numbers)))
-        return self._block(text, scratch, tokens)
+        return self._block(text, scratch)
 
-    def _block(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
+    def _block(self, text: Text, scratch: Scratch) -> Block:
         counts = scratch.state[: slots.N_STATE].copy()
         rows, bad = int(counts[slots.ROWS]), int(counts[slots.BAD_ROWS])
         described = scratch.bad[: min(bad, slots.BAD_KEPT)].tolist()
-        faults = [self._fault(fault, text) for fault in described]
-        stand_ins = {
-            fault.stand_in: (fault.line, fault.column)
-            for fault in reversed(faults)
-            if fault.stand_in
-        }
-        if self.reading.lenient and stand_ins:  # parse again with these words as missing values
-            again = self._parse(text, scratch, [*tokens, *stand_ins])
-            again.stand_ins = stand_ins | again.stand_ins
-            again.stand_in_rows += bad - int(again.counts[slots.BAD_ROWS])
-            return again
         # Copy the rows out of the buffers, which the next chunk reuses.
         block = Block(
             scratch.labels[:rows].copy(),
             counts,
             scratch.lines[:rows].copy(),
             runs=scratch.runs[: counts[slots.RUNS]].copy(),
-            bad=faults,
+            bad=[self._fault(fault, text) for fault in described],
             unterminated=text.unterminated,
             size=text.size,
         )
@@ -348,10 +337,8 @@ class LibsvmSource(Source):
         if code == parse.LABEL and token.lower() in (*STAND_INS, b"nan"):
             command = f"sed -E 's/^[^ #]+ //' {file} > {file}.new"
             message += f"; for predict, `{command}` leaves labels out"
-        stand_in = ""
         if code == parse.VALUE and value.lower() in STAND_INS:
-            stand_in = value.decode()
-            message += STANDS_FOR_MISSING.format(shlex.quote(stand_in))
+            message += STANDS_FOR_MISSING.format(shlex.quote(value.decode()))
         if code != parse.INCOMPLETE and end >= text.size and at + len(token) >= len(line.rstrip()):
             message += "; the last line has no newline: the file may be truncated"
         if code in (parse.DUPLICATE, parse.ZERO_ID):
@@ -366,7 +353,7 @@ class LibsvmSource(Source):
                 f"feature {feature} occurs, but the model has the features {self.base} to {last}:"
                 f" the data must match its training data, and count from {self.base}, too"
             )
-        return Fault(line_number, message, at + 1, stand_in)
+        return Fault(line_number, message, at + 1)
 
     def _choose_code(self, code: int, token: bytes, *, begins: bool) -> int:
         """Return the code of an error by its token, which may begin the line."""
