@@ -54,15 +54,10 @@ _PACKED = 1 << 14
 @dataclass
 class Text:
     """Whole lines, buffer[:size], followed by PADDING. Only the last line of a file may lack its
-    newline.
-
-    Args:
-        path: path of the file, if it is a plain file that commands in messages can edit.
-    """
+    newline."""
 
     buffer: bytearray
     size: int
-    path: str | None
 
     @property
     def unterminated(self) -> bool:
@@ -176,9 +171,7 @@ class TextFile(File):
 
         A chunk grows for a longer line; one beyond the longest line ends the text with a fault.
         """
-        carry, want, path = self.head, chunk_bytes, self.path
-        if self.is_packed:
-            path = None
+        carry, want = self.head, chunk_bytes
         while carry or not self._ended:
             # Fill a buffer, after the beginning of a line that the previous chunk left.
             size = max(want, len(carry)) + len(PADDING)
@@ -202,7 +195,7 @@ class TextFile(File):
             carry, want = bytes(buffer[cut:end]), chunk_bytes if cut else 2 * want
             if cut:
                 buffer[cut : cut + len(PADDING)] = PADDING
-                yield Text(buffer, cut, path)
+                yield Text(buffer, cut)
 
 
 def open_text(source: OneSource) -> TextFile:

@@ -338,8 +338,8 @@ def test_fault_027_large_labels_are_read_for_gains_to_judge(read: Read) -> None:
     ("row", "words"),
     [
         ("good qid:1 1:1", "label 'good' is not a number"),
-        ("qid:1 1:1", "label is missing"),
-        ("1:0.5 2:1", "label is missing"),
+        ("qid:1 1:1", "not with a label"),
+        ("1:0.5 2:1", "not with a label"),
         ("NULL qid:1 1:1", "label 'NULL' is not a number"),
         ("1_0 qid:1 1:1", "label '1_0' is not a number"),
         ("1,2,3,4", "label '1,2,3,4' is not a number"),
