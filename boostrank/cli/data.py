@@ -124,11 +124,9 @@ class Shard(Tool):
 
 @partial(Command, replaceable=("files",))
 def shard(options: Shard) -> None:
-    """Split FILE... by whole queries into N files of similar size: out-000.txt, out-001.txt, ...
-    for -o out.txt.
+    """Split FILE... by whole queries into N files: out-000.txt, out-001.txt, ... for -o out.txt.
 
-    Each query goes to the file with the fewest rows so far. File sizes differ by at most the
-    longest query.
+    The queries are dealt in turn, so that the numbers of queries differ by at most 1.
     """
     _run("shard", options, options.parts)
 

@@ -7,7 +7,6 @@ is a module in `boostrank.files.formats` with a `SPEC`.
 from __future__ import annotations
 
 import glob
-import math
 import os
 import stat
 from collections import deque
@@ -213,7 +212,7 @@ class Source:
         for source in files:
             refuse_unread(path_of(source))
         self.codings: dict[int, Coding] = {}  # by position of the categorical feature
-        self._closed_text_bytes = self._closed_bytes = 0  # bytes of the closed files
+        self._closed_bytes = 0  # of the closed files
         self._open: list[File] = []
         self.warnings: list[str] = []
         sizes = list(map(size_of, files))
@@ -296,10 +295,6 @@ class Source:
             size = max(1, min(chunk_bytes, MAX_LINE, max(share, _SMALLEST_CHUNK)))
             yield file, partial(Block, np.zeros(0))
             for chunk in file.chunks(size):
-                text_bytes = self._closed_text_bytes + sum(file.text_bytes for file in self._open)
-                if text_bytes > (self.reading.max_bytes or math.inf):
-                    reason = f"the text is longer than max_bytes={self.reading.max_bytes:,}"
-                    raise FileFormatError(reason, file=file.name)
                 yield file, partial(self._run, file, chunk, then)
 
     def _run(self, file: File, chunk: Any, then: Then) -> Block | Fault:
@@ -336,7 +331,6 @@ class Source:
         file.check_unchanged()
         file.close()
         self._open.remove(file)
-        self._closed_text_bytes += file.text_bytes
         self._closed_bytes += file.done
 
     def close(self) -> None:

@@ -53,7 +53,6 @@ _ROUNDED = re.compile(r"\d(\.\d+)?E\+\d+", re.ASCII)
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)", re.ASCII)
 # Text columns with at most this many values, or this share of the cells, are categories.
 _FEW, _SHARE = 20, 0.1
-_NO, _YES = ("0", "0.0", "false", "False", "FALSE"), ("1", "1.0", "true", "True", "TRUE")
 _TILE = 2048  # number of rows converted at a time, so that source and target stay in the cache
 
 
@@ -134,18 +133,6 @@ class Batch:
     def whole_column(self, name: str, low: int, high: int) -> Int64Array:
         """Return a column that contains integers within a range as int64[n]."""
         return whole_numbers(self.number(name), name, low, high, self.refuse)
-
-    def truth(self, name: str) -> Int64Array:
-        """Return a Boolean column (0 and 1, or false and true) as int64[n]."""
-        pa, pc, texts = arrow(), arrow(".compute"), self.text(name)
-        codes = np.asarray(pc.index_in(texts, pa.array([*_NO, *_YES])).fill_null(-1))
-        bad_row = first_true(codes < 0)
-        if bad_row is not None:
-            value = texts[bad_row].as_py() or "missing"
-            raise self.refuse(
-                bad_row, f"{name} is {value[:40]}, and must be 0 or 1 (or false, true)"
-            )
-        return np.asarray(codes // len(_NO), np.int64)
 
     def numbers(self, name: str) -> Array:
         """Return a numeric column as float[n], where NaN is missing."""
@@ -251,8 +238,6 @@ class TableSource(Source):
         arrow()  # raises if pyarrow is missing
         self.columns: Columns = None  # type: ignore[assignment]
         self.text: dict[str, tuple[int, int]] = {}  # text features, in lenient reading
-        # Number of categories by ordered column, None if unknown.
-        self.ordered: dict[str, int | None] = {}
         self._lock = threading.Lock()
         super().__init__(files, reading)
         self.has_qid = self.columns.qid is not None
@@ -392,14 +377,7 @@ class TableSource(Source):
             if j not in self.codings and trained is not None:
                 self.codings[j] = Coding(name, trained[name])
             if j not in self.codings:
-                ordered = name in self.ordered and name not in (self.reading.categorical or ())
-                if ordered and self.ordered[name] not in (None, len(values)):
-                    ordered = False
-                    self.warnings.append(
-                        f"column {name!r}: the file lacks the order of its categories; they are"
-                        " treated as unordered"
-                    )
-                self.codings[j] = Coding(name, Categories(ordered=ordered))
+                self.codings[j] = Coding(name)
             assert block.dense is not None
             positions = block.dense[:, j].astype(np.int64)
             block.dense[:, j] = self.codings[j].codes(positions, values)

@@ -45,9 +45,8 @@ __all__ = ["Written", "sample", "shard", "sort", "split"]
 MAX_OUTPUTS = 500  # all are open at once, and systems allow about a thousand open files per process
 _HELD = 64 << 20  # bytes of columns read between writes, which fill the row groups of all outputs
 
-Choose = Callable[[Piece, Sequence[Output]], int | None]
-"""Function that returns the number of the output for a query, given its first piece and all
-outputs."""
+Choose = Callable[[Piece], int | None]
+"""Function that returns the number of the output for a query, given its first piece."""
 
 
 def split(
@@ -80,7 +79,7 @@ def split(
         raise ParameterError(f"the shares of the parts add up to {total:g}, not 1")
     limits = [share * 2**64 for share in itertools.accumulate(parts.values())][:-1]
 
-    def choose(piece: Piece, outputs: Sequence[Output]) -> int:
+    def choose(piece: Piece) -> int:
         return bisect.bisect_right(limits, draw(piece.qid, seed, b"split"))
 
     paths = [name_output(output, name) for name in parts]
@@ -90,24 +89,17 @@ def split(
 def shard(
     source: AnySource, output: str, shards: int, *, progress: Progress = None, **reading: Any
 ) -> list[Written]:
-    """Distribute whole queries over files of about equal size. Each query goes to the file with the
-    fewest rows so far.
+    """Deal whole queries in turn to files, whose numbers of queries differ by at most 1.
 
     Args:
         output: see `split`. Shards are numbered from 0 with three digits.
     """
     if not 1 <= shards <= MAX_OUTPUTS:
         raise ParameterError(f"shards={shards!r} is out of range; allowed: 1 to {MAX_OUTPUTS}")
-    current = 0  # file of the previous query
-    others = [(0, i) for i in range(1, shards)]  # heap of the other files, with their rows
-
-    def choose(piece: Piece, outputs: Sequence[Output]) -> int:
-        nonlocal current
-        current = heapq.heappushpop(others, (outputs[current].rows, current))[1]
-        return current
+    turns = itertools.cycle(range(shards))
 
     paths = [name_output(output, f"{i:03}") for i in range(shards)]
-    return _distribute(DataFiles(source, progress, **reading), paths, choose)
+    return _distribute(DataFiles(source, progress, **reading), paths, lambda piece: next(turns))
 
 
 def sample(
@@ -136,7 +128,7 @@ def sample(
         )
     data, limit = DataFiles(source, progress, **reading), queries * 2.0**64
 
-    def choose(piece: Piece, outputs: Sequence[Output]) -> int | None:
+    def choose(piece: Piece) -> int | None:
         return 0 if draw(piece.qid, seed, b"sample") < limit else None
 
     with open_output(output, data.spec, data.files) as out:
@@ -191,7 +183,7 @@ def _send(pieces: Iterable[Piece], outputs: Sequence[Output], choose: Choose) ->
     at = declarations = None
     for piece in _drain_between(pieces, outputs):
         if piece.begins:
-            at = choose(piece, outputs)
+            at = choose(piece)
         if declarations is None:
             declarations = b"" if piece.head else declarations_in(bytes(piece.text))
         elif declarations and at is not None and not outputs[at].rows:

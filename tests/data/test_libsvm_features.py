@@ -219,7 +219,7 @@ def test_fault_039_offsets_are_64_bit_when_32_do_not_hold_them(
 
 
 def test_fault_040_constant_and_missing_columns_are_kept(read: Read) -> None:
-    with pytest.warns(DataWarning, match="2 missing values: 2 in f2"):
+    with pytest.warns(DataWarning, match="2 missing values"):
         data = read("1 qid:1 1:7 2:nan 3:1\n0 qid:1 1:7 2:nan 3:2\n")
     assert same_bits(dense(data), np.array([[7, np.nan, 1], [7, np.nan, 2]], np.float32))
 

@@ -229,14 +229,6 @@ def test_fault_055_one_truncated_file_of_several_is_named(shards: Shards) -> Non
         quietly(paths)
 
 
-def test_fault_057_max_bytes_counts_all_files(shards: Shards) -> None:
-    paths = shards(*PARTS)
-    size = sum(len(part) for part in PARTS)
-    assert quietly(paths, max_bytes=size).n_documents == 7
-    with pytest.raises(FileFormatError, match=r"a2\.txt: .*max_bytes"):
-        quietly(paths, max_bytes=size - 1)
-
-
 def test_fault_058_a_file_that_changes_after_its_turn_began_is_refused(shards: Shards) -> None:
     paths = shards(*PARTS)
 

@@ -15,7 +15,6 @@ from boostrank.core.errors import DataWarning, FileFormatError, ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.files.chunks import quote_token, separator_in
-from boostrank.files.formats.libsvm import check_no_table
 from boostrank.files.side_files import read_sizes, read_weights, some_sizes
 from boostrank.options import ReadOptions
 
@@ -91,6 +90,25 @@ def test_a_refused_row_is_named_with_its_line_its_column_and_what_mends_it(
     assert skipped.n_documents == 2
     (share,) = [words for words in messages if "rows skipped" in words]
     assert share.startswith("1 of 3 rows skipped; the first: ")
+
+
+@pytest.mark.parametrize(
+    ("head", "separator"),
+    [
+        (b"label,qid,f1\n1,2,3\n", b","),
+        (b'"label","qid"\r\n1,2\n', b","),
+        (b"label\tqid\tf1\n", b"\t"),
+        (b"label,,f1\n", b""),
+        (b"1,2,3\n", b""),
+        (b"# a,b,c\n", b""),
+        (b"1 qid:1 1:2,5,7\n", b""),
+        (b"label\n", b""),
+        (b"a\tb\t1.5\n", b""),
+        (b"", b""),
+    ],
+)
+def test_a_table_is_known_by_its_first_line(head: bytes, separator: bytes) -> None:
+    assert separator_in(head) == separator
 
 
 def test_a_query_id_with_commas_is_no_table() -> None:
@@ -185,25 +203,25 @@ def test_more_than_one_blank_line_in_a_hundred_are_told(lines: int) -> None:
         (
             "1 qid:1 1:inf 2:1\n1 qid:1 2:-inf\n",
             {"inf": "missing"},
-            ["2 infinite values: read as missing", "2 missing values: 1 in f1, 1 in f2"],
+            ["2 infinite values: read as missing", "2 missing values"],
         ),
         (
             "1 qid:1 1:nan 3:nan\n1 qid:1 3:nan 2:1\n",
             {},
             [
                 "1 rows had unsorted feature numbers (first: line 2); they were sorted",
-                "3 missing values: 2 in f3, 1 in f1",
+                "3 missing values",
             ],
         ),
         (
             "1 qid:1 0:nan 1:1 2:nan 3:nan 4:nan 5:nan\n",
             {},
-            ["5 missing values: 1 in f0, 1 in f2, 1 in f3, 1 in f4, 1 in f5"],
+            ["5 missing values"],
         ),
         (
             "1 qid:1 0:nan 1:nan 2:nan 3:nan 4:nan 5:nan\n",
             {},
-            ["6 missing values: 1 in f0, 1 in f1, 1 in f2, 1 in f3, 1 in f4 and 1 more"],
+            ["6 missing values"],
         ),
         (
             "1 qid:1 1:1\n0 qid:2\n2 qid:1 2:7\n1 qid:3\n0 qid:2 1:3\n",
@@ -279,39 +297,6 @@ def test_a_token_is_shown_printable_and_not_too_long(token: bytes, text: str) ->
     assert quote_token(token) == text
 
 
-@pytest.mark.parametrize(
-    ("head", "kind", "refused"),
-    [
-        (b"label,qid,f1\n1,2,3\n", "csv", "CSV"),
-        (b'"label","qid"\r\n1,2\n', "csv", "CSV"),
-        (b"label\tqid\tf1\n", "tsv", "TSV"),
-        (b"label,,f1\n", None, "CSV"),
-        (b"1,2,3\n", None, "CSV"),
-        (b"1,2\n", None, None),
-        (b"1,2,3 4\n", None, None),
-        (b"# a,b,c\n", None, None),
-        (b"  # a,b,c\n", None, None),
-        (b"1 qid:1 1:2,5,7\n", None, None),
-        (b"label\n", None, None),
-        (b"a\tb\t1.5\n", None, None),
-        (b"", None, None),
-    ],
-)
-def test_a_table_is_known_by_its_first_line(
-    head: bytes, kind: str | None, refused: str | None
-) -> None:
-    assert {b"": None, b",": "csv", b"\t": "tsv"}[separator_in(head)] == kind
-    if refused is None:
-        check_no_table(head, "a.txt")
-        return
-    with pytest.raises(FileFormatError) as caught:
-        check_no_table(head, "a.txt")
-    line = quote_token(head.partition(b"\n")[0])
-    for word in (refused, line, f"--format {refused.lower()}"):
-        assert word in caught.value.reason
-    assert (caught.value.file, caught.value.line) == ("a.txt", 1)
-
-
 def test_sizes_beside_a_file_are_whole_numbers_that_sum_to_its_rows(tmp_path: Any) -> None:
     path = tmp_path / "a.txt.query"
 
@@ -362,9 +347,8 @@ def test_weights_beside_a_file_are_numbers_of_at_least_0(tmp_path: Any) -> None:
     assert np.isfinite(weights("1e308\n", 1)).all()
 
 
-@pytest.mark.parametrize("name", ["n_features", "max_feature", "max_bytes"])
+@pytest.mark.parametrize("name", ["n_features", "max_feature"])
 def test_numbers_among_the_options_are_whole(name: str) -> None:
-    assert ReadOptions(max_bytes=2**60 + 1).max_bytes == 2**60 + 1
     for good in (300, 300.0, np.int64(300), np.float32(300)):
         assert type(getattr(ReadOptions(**{name: good}), name)) is int
     for bad in (True, 3.5, float("nan"), float("inf"), "300", 0, -1):

@@ -35,7 +35,6 @@ from boostrank.files.chunks import (
     open_any,
     open_text,
     quote_token,
-    separator_in,
 )
 from boostrank.files.names import name_in, names_in_head, same_names, words_in
 from boostrank.files.side_files import GROUP_SUFFIXES, find_sidecar
@@ -53,7 +52,7 @@ _BASE = re.compile(rb"(?im)^[ \t]*#[ \t]*column indices are (zero|one)-based")  
 _UNEXPECTED_LABEL, _NO_LABEL = parse.INCOMPLETE + 1, parse.INCOMPLETE + 2
 _MESSAGES = {
     parse.LABEL: "label {token} is not a number; each row has one label, finite in float64 and"
-    " with a decimal point",
+    " with a decimal point; a table needs --format csv or tsv",
     _UNEXPECTED_LABEL: "the row has the label {token}, but the first rows have none",
     _NO_LABEL: "the row starts with {token}, and not with a label; predict, verify and export read"
     " files in which no row has one; weights in label:weight belong to FILE.weight; scikit-learn"
@@ -120,20 +119,6 @@ def _find_invalid_bytes(text: bytes, code: int, line: int, at: int) -> Fault | N
     return None
 
 
-def check_no_table(head: bytes, file: str) -> None:
-    """Refuse a table that was passed as libsvm text."""
-    separator, line = separator_in(head), head.partition(b"\n")[0]
-    if line.count(b",") > 1 and not re.search(rb"[ #]", line.strip()) and not CELL.search(line):
-        separator = separator or b","
-    if separator:
-        kind = "csv" if separator == b"," else "tsv"
-        raise FileFormatError(
-            f"the file seems to be {kind.upper()}: {quote_token(line)}; use --format {kind}",
-            file=file,
-            line=1,
-        )
-
-
 class LibsvmSource(Source):
     """Source of libsvm text."""
 
@@ -149,11 +134,10 @@ class LibsvmSource(Source):
         """Read names and the first feature's number from comments, and settle the options.
 
         Raises:
-            FileFormatError: the file is a table, or its comments contradict earlier files.
+            FileFormatError: the comments of the file contradict earlier files.
         """
         self._names = same_names(self._names, names_in_head(file.head, file.name), file.name)
         if len(self._open) == 1:
-            check_no_table(file.head, file.name)
             self._choose_options(file)
         number, base = _base_in_comment(file.head), self.base
         if None not in (number, base) and number != base and self.reading.zero_based == "auto":
