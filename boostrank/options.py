@@ -959,9 +959,6 @@ class ReadOptions(Options, group="Reading"):
     max_feature: int = option(
         "Largest feature number to accept.", 2**24, ge=1, le=LARGEST_MAX_FEATURE
     )
-    max_bytes: int | None = option(
-        "Maximum bytes of uncompressed text over all files.", ge=1, flag=None
-    )
     n_features: int | None = option(
         "Number of features; larger numbers are refused. None: the largest number in the files.",
         ge=1,

@@ -106,17 +106,17 @@ def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey
     """
     files = expand(source)
     sizes = [size_of(file) for file in files]
-    options |= {"on_bad_line": "skip", "strict": False, "max_bytes": None}
+    options |= {"on_bad_line": "skip", "strict": False}
     # Add up the blocks of rows from the beginnings of some files.
     counts, used, exact, has_zero = slots.no_counts(), set[int](), True, False
     sampled_rows = nonzero = 0
     sampled_disk = 0.0  # bytes on disk of the sample
-    for i, max_bytes in _sampled(sizes).items():
+    for i, sampled_bytes in _sampled(sizes).items():
         spec, opened = open_files([files[i]], format, **options)
         file, text, rows = opened.first, 0, 0
         with closing(opened):
             for _, block in opened.blocks(_CHUNK_BYTES, 1):
-                if text >= max_bytes:
+                if text >= sampled_bytes:
                     exact = False
                     break
                 text += block.size

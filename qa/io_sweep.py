@@ -62,7 +62,7 @@ CASES = [
     Case("split", "data split ../data/valid.txt --parts a=0.5,b=0.5 -o out.txt"),
     Case("shard", "data shard ../data/valid.txt --parts 2 -o out.txt.gz"),
     Case("sample", "data sample ../data/valid.txt --queries 5 -o out.txt"),
-    Case("sort", "data sort ../data/large.txt --memory-limit 1MiB -o out.txt"),
+    Case("sort", "data sort ../data/large.txt -o out.txt"),
     Case("predict", f"predict {_SAVED} -o scores.txt"),
     Case("export", "export ../data/model.txt --to python -o exported.py"),
     Case("average", "average ../data/model.txt ../data/model.txt -m model.txt"),

@@ -17,7 +17,7 @@ from boostrank.cli.errors import TERMINATED, say
 from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import ReadProgress, duration, print_json, print_table
 from boostrank.core.errors import InputError
-from boostrank.core.text import count_of, parse_size
+from boostrank.core.text import count_of
 from boostrank.options import (
     FileOptions,
     JsonOptions,
@@ -42,7 +42,7 @@ class Tool(QueryIdOptions):
 
     files: tuple[str, ...] = argument("FILE...", file="data")
     output: str = option(
-        "File to write, compressed if it ends in .gz, .bz2, .xz or .zst, or - for standard output."
+        "File to write, compressed if it ends in .gz, or - for standard output."
         " With several files, {} in the name stands for the part: out/web-{}.txt.gz.",
         metavar="OUT",
         file="stream",
@@ -124,34 +124,21 @@ class Shard(Tool):
 
 @partial(Command, replaceable=("files",))
 def shard(options: Shard) -> None:
-    """Split FILE... by whole queries into N files of similar size: out-000.txt, out-001.txt, ...
-    for -o out.txt.
+    """Split FILE... by whole queries into N files: out-000.txt, out-001.txt, ... for -o out.txt.
 
-    Each query goes to the file with the fewest rows so far. File sizes differ by at most the
-    longest query.
+    The queries are dealt in turn, so that the numbers of queries differ by at most 1.
     """
     _run("shard", options, options.parts)
 
 
-class Sort(Tool):
-    """Options of `boostrank data sort`."""
-
-    memory_limit: int = option(
-        "Amount of data to sort in memory at a time, such as 256MiB or 2GB. Temporary files are"
-        " written next to OUT.",
-        256 << 20,
-        parse=("SIZE", parse_size),
-        shown="256MiB",
-    )
-
-
 @partial(Command, replaceable=("files",))
-def sort(options: Sort) -> None:
+def sort(options: Tool) -> None:
     """Bring the scattered rows of each query of FILE... together.
 
-    Queries are ordered by their first rows. Rows within a query keep their order.
+    Queries are ordered by their first rows. Rows within a query keep their order. The data must fit
+    in memory.
     """
-    _run("sort", options, memory=options.memory_limit)
+    _run("sort", options)
 
 
 class Join(QueryIdOptions):

@@ -44,7 +44,7 @@ def train(
 ) -> None:
     """Train a ranker on TRAIN: libsvm text with `qid:`, CSV, TSV, Parquet or Arrow.
 
-    TRAIN is one or more files, plain or compressed (.gz, .bz2, .xz, .zst), a quoted pattern
+    TRAIN is one or more files, plain or compressed (.gz), a quoted pattern
     ('shards/*.gz'), or `-` for standard input. Several files are read as one data set. All rows of
     a query must be in the same file.
 

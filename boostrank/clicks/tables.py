@@ -114,14 +114,13 @@ def _sum_tables(
     row, position, impressions, clicked = columns
     n_rows = lacking = 0
     first = ""
-    numbers = [position, impressions, clicked] if impressions else [position]
+    numbers = [position, clicked, *filter(None, [impressions])]
     numbers += [] if keys else [row]
-    truths = [] if impressions else [clicked]
     nothing = pa.array([], pa.int64())
     waiting = [pa.table(4 * [nothing], ["row", "position", "shown", "clicked"])]
     for path in paths:
         own_keys = _keys_in(path, keys) if keys else ()
-        for batch in batches(path, numbers=numbers, texts=[*own_keys, *truths]):
+        for batch in batches(path, numbers=numbers, texts=own_keys):
             if keys:
                 rows, lost = _documents(batch, own_keys, index)
                 n_rows += rows.size
@@ -133,7 +132,7 @@ def _sum_tables(
                 counts = checked_counts(batch.number, columns[1:], batch.refuse)
             else:
                 positions = batch.whole_column(position, 1, MAX_POSITION)
-                counts = positions, np.ones(len(batch), np.int64), batch.truth(clicked)
+                counts = positions, np.ones(len(batch), np.int64), batch.whole_column(clicked, 0, 1)
             impression_columns = [column[rows > 0] for column in (rows, *counts)]
             waiting.append(_summed(pa.table(impression_columns, waiting[0].column_names)))
             # Merge the sums of batches once they are twice as large, so that memory contains little

@@ -171,7 +171,6 @@ AnyPath = str | PathLike[str]
 _RECORD = ".meta.json"
 SIDECARS = (".query", ".group", ".weight", _RECORD)
 """Suffixes of the sidecar files that are read together with a file."""
-_PACKED = (".gz", ".bz2", ".xz", ".zst")
 _MOST_OF_A_STREAM = 1 << 28
 
 
@@ -179,7 +178,7 @@ def sidecar_paths(path: str, endings: Iterable[str] = SIDECARS) -> list[str]:
     """Return the possible sidecar paths for a file. For `data.txt.gz`, they include the paths for
     `data.txt`.
     """
-    stems = [path, *(path.removesuffix(packed) for packed in _PACKED if path.endswith(packed))]
+    stems = dict.fromkeys([path, path.removesuffix(".gz")])
     return [stem + ending for stem in stems for ending in endings]
 
 

@@ -26,6 +26,7 @@ from boostrank.diagnosis.rules import (
     share_of,
 )
 from boostrank.files import blocks as slots
+from boostrank.files.tables import text_words
 
 MOST_LEFT_OUT = 0.2  # share of the rows: leaving out more is not a remedy
 USUAL_TOP = 5.0  # the largest grade of the public collections is 4
@@ -58,20 +59,21 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
     count = int(p.counts[slots.BAD_ROWS])
     total = count + p.n_rows
     changes = {}
-    if p.reading.skip and count + p.stand_in_rows <= p.reading.max_bad_share * total:
+    if p.reading.skip and count <= p.reading.max_bad_share * total:
         changes = {"severity": WARNING, "cost": "train skips these rows"}
     # The first finding has the remedy for all rows.
-    command = re.search("`([^`]+)`", " ".join(error.reason for error in p.causes.values()))
+    reasons = [error.reason for error in p.causes.values()]
+    command = re.search("`([^`]+)`", " ".join(reasons))
     fix = command[1] if command else "mend the rows"
+    remedies = [re.findall(r"--inf missing|--missing-token \S+", reason) for reason in reasons]
     options = ""
-    if count <= MOST_LEFT_OUT * total and not changes:
-        if all("--inf missing" in error.reason for error in p.causes.values()):
-            options = "--inf missing"
-            fix += f": {options}"
-        else:
-            share = math.ceil(1000 * count / total) / 1000
-            options = f"--on-bad-line skip --max-bad-share {share:g}"
-            fix += f", or leave them out: {options}"
+    if all(remedies) and not changes:
+        options = " ".join(dict.fromkeys(itertools.chain.from_iterable(remedies)))
+        fix += f": {options}"
+    elif count <= MOST_LEFT_OUT * total and not changes:
+        share = math.ceil(1000 * count / total) / 1000
+        options = f"--on-bad-line skip --max-bad-share {share:g}"
+        fix += f", or leave them out: {options}"
     changes_of_all = {"fix": fix, "options": options}
     reason = f" ({count:,} of {total:,} rows cannot be read)"
     for error in list(p.causes.values())[:LISTED_ROWS]:
@@ -84,19 +86,11 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
         changes_of_all = {}
 
 
-def refused_words(p: Profile) -> Iterator[Finding]:
-    """Find text columns among a table's features, and words that seem to mark missing values."""
+def text_columns(p: Profile) -> Iterator[Finding]:
+    """Find text columns among a table's features."""
     if p.text:
-        message, options = p.source.text_words(p.n_rows)
+        message, options = text_words(p.text, p.reading)
         yield find("text-columns", p.where(), len(p.text), message, fix=options, options=options)
-    rows = count_of(p.stand_in_rows, "row contains", "rows contain")
-    for word, (line, column) in list(p.stand_ins.items())[:LISTED_ROWS]:
-        message = f"'{word}' seems to mark a missing value, and {rows} such words"
-        options = f"--missing-token {shlex.quote(word)}"
-        position = *p.where(line)[:2], column
-        yield find(
-            "missing-token", position, p.stand_in_rows, message, fix=options, options=options
-        )
 
 
 def truncated_text(p: Profile) -> Iterator[Finding]:
@@ -403,7 +397,7 @@ def numbering_of_files(p: Profile) -> Iterator[Finding]:
 # The table of checks ------------------------------------------------------------------------------
 
 Check = Callable[[Profile], Iterator[Finding]]
-_OF_TEXT: tuple[Check, ...] = (broken_files, refused_rows, refused_words, truncated_text)
+_OF_TEXT: tuple[Check, ...] = (broken_files, refused_rows, text_columns, truncated_text)
 _OF_ROWS: tuple[Check, ...] = (
     split_queries,
     no_features,

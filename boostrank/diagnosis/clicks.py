@@ -40,7 +40,7 @@ def with_clicks(findings: Sequence[Finding], sets: Sequence[tuple[str, Profile]]
             continue
         if not profile.n_queries:  # already reported as an error
             continue
-        unread = ("unreadable-file", "unreadable-row", "missing-token")
+        unread = ("unreadable-file", "unreadable-row")
         counted = not any(finding.file == path and finding.check in unread for finding in findings)
         queries = QueryIndex.from_sizes(profile.sizes)
         click_findings += look_at_clicks(log, queries, counted=counted)

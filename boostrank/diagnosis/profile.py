@@ -45,7 +45,6 @@ class Profile(Totals):
         broken: errors about files that cannot be read to the end or that contradict their side
             files.
         causes: error for the first refused row, by cause.
-        stand_ins: words that seem to mark missing values, with the first line and column of each.
         labels, lines, hashes: label, line and feature hash of each row. The hash is 0 if no feature
             is nonzero.
         starts, line, ids: first row, first line and id of each query. Text ids are replaced by a
@@ -70,10 +69,8 @@ class Profile(Totals):
         self.files = files
         self.options = options
         self.causes: dict[str, FileFormatError] = {}
-        self.text: dict[str, None] = {}
+        self.text: dict[str, tuple[int, int]] = {}  # values and cells in the first rows
         self.broken: list[FileFormatError] = []
-        self.stand_ins: dict[str, tuple[int, int]] = {}
-        self.stand_in_rows = 0
         self.unterminated: list[str] = []
         self.stored = self.missing = np.zeros(0, np.int64)
         self.smallest = self.largest = np.zeros(0, np.float32)
@@ -140,9 +137,6 @@ class Profile(Totals):
     def _note_faults(self, block: Block) -> None:
         if block.unterminated:
             self.unterminated.append(self.parts[-1].name)
-        self.stand_in_rows += block.stand_in_rows
-        for word, (line, column) in block.stand_ins.items():
-            self.stand_ins.setdefault(word, (self.through(line), column))
         n_earlier_faults = self.counts[slots.BAD_ROWS] - block.counts[slots.BAD_ROWS]
         for fault in block.bad[
             : max(0, slots.BAD_KEPT - n_earlier_faults)

@@ -84,13 +84,11 @@ class Fault:
         line: line or row number in the block.
         reason: error message.
         column: byte position in the line, starting at 1; 0 means the whole line.
-        stand_in: word that seems to mark a missing value; "" for other reasons.
     """
 
     line: int
     reason: str
     column: int = 0
-    stand_in: str = ""
 
     def error(self, file: str, lines_before: int, *, by_row: bool = False) -> FileFormatError:
         """Return the error to raise, given the number of lines or rows before the block."""
@@ -126,9 +124,6 @@ class Block:
         document_names: object[n], name of each document as text, if requested.
         words: query texts by query id, if requested.
         bad: the first BAD_KEPT refused rows.
-        stand_ins: words that seem to mark missing values, with the first line and byte of each, in
-            lenient reading.
-        stand_in_rows: number of rows that are unreadable only because of the words in `stand_ins`.
         unterminated: whether the last line has no newline.
         size: size of the text in bytes.
         result: return value of the function `then` that was passed to `Source.blocks`.
@@ -151,8 +146,6 @@ class Block:
     document_names: Array | None = None
     words: dict[str, str] = field(default_factory=dict)
     bad: list[Fault] = field(default_factory=list)
-    stand_ins: dict[str, tuple[int, int]] = field(default_factory=dict)
-    stand_in_rows: int = 0
     unterminated: bool = False
     size: int = 0
     result: Any = None

@@ -1,13 +1,12 @@
-"""Chunks of whole lines from plain or compressed text in a file, a pipe or a binary file object.
+"""Chunks of whole lines from text, plain or compressed by gzip, in a file, a pipe or a binary file
+object.
 
 Files are not memory-mapped, because truncation of a mapped file would kill the process.
 """
 
 from __future__ import annotations
 
-import bz2
 import contextlib
-import lzma
 import os
 import re
 import sys
@@ -15,12 +14,11 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import FileFormatError, MissingDependency
+from boostrank.core.errors import FileFormatError
 from boostrank.core.files import foreign_kind
 from boostrank.core.types import Int64Array
 from boostrank.files.blocks import Fault
@@ -48,52 +46,18 @@ NUL_BYTE = (
 LONE_RETURN = (
     "the line contains a carriage return without a line feed: convert the file (tr '\\r' '\\n')"
 )
-LONGEST_MAGIC = 6
+GZIP = b"\x1f\x8b"  # first bytes of compressed data
 _AT_A_TIME = 1 << 18
-_PACKED = 1 << 14  # few, because bzip2 and xz do not tell how many of them they have unpacked
-_XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MiB; a damaged or hostile file may request 4 GiB
-# Pzstd writes a skippable frame before each frame.
-_ZSTD = (b"(\xb5/\xfd", *(b"%c*M\x18" % i for i in range(0x50, 0x60)))
-
-
-def zstd_module() -> Any:
-    """Return the zstd module of Python 3.14, or its backport."""
-    for name in ("compression.zstd", "backports.zstd"):
-        with contextlib.suppress(ImportError):
-            return import_module(name)
-    raise MissingDependency(
-        "zstd needs a library: pip install 'boostrank[zst]', or use a pipe, `zstd -dc FILE |"
-        " boostrank ... -`"
-    )
-
-
-# Magic numbers -> name, and function that returns a decompressor of one member.
-_FORMATS: dict[tuple[bytes, ...], tuple[str, Callable[[], Any]]] = {
-    (b"\x1f\x8b",): ("gzip", partial(zlib.decompressobj, 16 + zlib.MAX_WBITS)),
-    (b"BZh",): ("bzip2", bz2.BZ2Decompressor),
-    (b"\xfd7zXZ\x00",): ("xz", partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, _XZ_MEMORY)),
-    _ZSTD: ("zstd", lambda: zstd_module().ZstdDecompressor()),
-}
-
-
-def packing(head: bytes) -> tuple[str, Callable[[], Any]] | None:
-    """Return the name and the decompressor for data that begin with `head`, or None if they are not
-    compressed."""
-    return next((packer for magic, packer in _FORMATS.items() if head.startswith(magic)), None)
+_PACKED = 1 << 14
 
 
 @dataclass
 class Text:
     """Whole lines, buffer[:size], followed by PADDING. Only the last line of a file may lack its
-    newline.
-
-    Args:
-        path: path of the file, if it is a plain file that commands in messages can edit.
-    """
+    newline."""
 
     buffer: bytearray
     size: int
-    path: str | None
 
     @property
     def unterminated(self) -> bool:
@@ -138,18 +102,16 @@ class TextFile(File):
         self._packed = b""  # compressed bytes to unpack
         # A pipe may return a byte at a time.
         first = b""
-        while len(first) < LONGEST_MAGIC and (more := self._read_raw(HEAD)):
+        while len(first) < len(GZIP) and (more := self._read_raw(HEAD)):
             first += more
-        packer = packing(first)
-        self.is_packed, self._next = packer is not None, self._read_raw
-        if packer is not None:
-            self._format, self._make = packer
+        self.is_packed, self._next = first.startswith(GZIP), self._read_raw
+        if self.is_packed:
             self._packed, self._member = first, None
             self._next, first = self._unpack, b""
         self.text_bytes = len(first)
         space = bytearray(max(0, HEAD - len(first)))
         head = first + space[: self._fill(memoryview(space))]
-        if self.is_packed and packing(head):
+        if self.is_packed and head.startswith(GZIP):
             raise FileFormatError("the file is compressed twice; decompress it once", file=name)
         self.head = head.removeprefix(BYTE_ORDER_MARK)
         self.done = self._raw_bytes - len(self._packed)
@@ -173,22 +135,20 @@ class TextFile(File):
                     self._packed = self._read_raw(_PACKED)
                     if not self._packed:
                         return b""
-                self._packed, self._member = packed, self._make()
-            if not self._packed and getattr(self._member, "needs_input", True):
+                self._packed, self._member = packed, zlib.decompressobj(16 + zlib.MAX_WBITS)
+            if not self._packed:
                 self._packed = self._read_raw(_PACKED)
                 if not self._packed:
                     raise FileFormatError(
-                        f"the {self._format} data is truncated, and was not used", file=self.name
+                        "the gzip data is truncated, and was not used", file=self.name
                     )
             try:
                 text = self._member.decompress(self._packed, size)
-            except MemoryError:
-                raise
-            except Exception as error:  # each library has its own
+            except zlib.error as error:
                 raise FileFormatError(
-                    f"the {self._format} data is damaged: {error}", file=self.name
+                    f"the gzip data is damaged: {error}", file=self.name
                 ) from None
-            self._packed = getattr(self._member, "unconsumed_tail", b"")
+            self._packed = self._member.unconsumed_tail
             if self._member.eof:
                 self._packed, self._member = self._member.unused_data, None
             if text:
@@ -211,9 +171,7 @@ class TextFile(File):
 
         A chunk grows for a longer line; one beyond the longest line ends the text with a fault.
         """
-        carry, want, path = self.head, chunk_bytes, self.path
-        if self.is_packed:
-            path = None
+        carry, want = self.head, chunk_bytes
         while carry or not self._ended:
             # Fill a buffer, after the beginning of a line that the previous chunk left.
             size = max(want, len(carry)) + len(PADDING)
@@ -237,7 +195,7 @@ class TextFile(File):
             carry, want = bytes(buffer[cut:end]), chunk_bytes if cut else 2 * want
             if cut:
                 buffer[cut : cut + len(PADDING)] = PADDING
-                yield Text(buffer, cut, path)
+                yield Text(buffer, cut)
 
 
 def open_text(source: OneSource) -> TextFile:

@@ -222,11 +222,10 @@ def _doubts(
     # Warn of each group of columns with the option that ends the doubt.
     in_features = [name for name in in_gain if name in names and name != LABEL]
     for columns, text in (
-        (id_columns, "left out as document ids: {names}; --drop {typed} silences this warning"),
         (
-            index_names,
-            "left out as the index of a pandas frame: {names}; --drop {typed} silences this"
-            " warning",
+            [*id_columns, *index_names],
+            "left out as document ids or the index of a pandas frame: {names}; --drop {typed}"
+            " silences this warning",
         ),
         (guessed_ids, "left out as document names: {names}; --id {typed} silences this warning"),
         (

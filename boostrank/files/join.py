@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from boostrank.core.files import check_writable, replacing
 from boostrank.core.text import PLAIN_DIGITS, WRITTEN, count_of, no_number, number_in
 from boostrank.core.types import Float64Array, Int64Array, first_true
 from boostrank.data.roles import DEFAULTS
-from boostrank.files.chunks import STAND_INS, STANDS_FOR_MISSING
+from boostrank.files.chunks import STAND_INS
 from boostrank.files.columns import choose_columns
 from boostrank.files.json_judgements import is_json, json_of
 from boostrank.files.judgements import (
@@ -392,24 +391,23 @@ def _of_table(path: str, reading: Reading) -> DocumentRows:
 
 
 def _typed(rows: DocumentRows, name: str) -> Any:
-    """Convert text to integers or floats where possible, and refuse a number as people write it, or
-    a stand-in."""
+    """Convert text to integers or floats where possible, and refuse text with numbers as people
+    write them and words for missing values."""
     column = rows.table[name]
     for kind in ("int64", "float64"):
         with suppress(arrow().ArrowInvalid):
             return column.cast(kind)
     texts = column.to_pylist()
-    words = dict.fromkeys(filter(None, texts))
-    odd_words = [word for word in words if np.isnan(number_in(word))]
-    stand_ins = [word for word in odd_words if word.encode().lower() in STAND_INS]
-    are_numbers = all(WRITTEN.fullmatch(word) for word in odd_words if word not in stand_ins)
-    if not odd_words or not are_numbers or len(stand_ins) == len(words):
-        return column
-    reason = f": {PLAIN_DIGITS}"
-    if odd_words == stand_ins:
-        reason = STANDS_FOR_MISSING.format(shlex.quote(odd_words[0]))
-    message = f"value {odd_words[0]!r} of column {name!r} is not a number{reason}"
-    raise rows.refuse(texts.index(odd_words[0]), message)
+    words = [word for word in dict.fromkeys(filter(None, texts)) if np.isnan(number_in(word))]
+    if words and all(
+        WRITTEN.fullmatch(word) or word.encode().lower() in STAND_INS for word in words
+    ):
+        message = (
+            f"value {words[0]!r} of column {name!r} is not a number: {PLAIN_DIGITS}, or read a word"
+            " for missing values with --missing-token"
+        )
+        raise rows.refuse(texts.index(words[0]), message)
+    return column
 
 
 def _read_features(path: str, reading: Reading) -> DocumentRows:
@@ -425,11 +423,6 @@ def _read_features(path: str, reading: Reading) -> DocumentRows:
             for query, name, features in documents_in_log(value):
                 for feature, number in features:
                     phrase = f"document {name!r}: feature {feature!r}"
-                    if feature == "":
-                        raise DataError(
-                            f"document {name!r}: {number!r} is not of the form name=number; write"
-                            " numbers with a decimal point"
-                        )
                     column = columns.setdefault(str(feature), array("d"))
                     if len(column) > len(rows.qids):
                         raise DataError(f"{phrase} occurs twice; log it once")
@@ -486,9 +479,6 @@ def documents_in_log(
     ids = [container.get(key) for container in (value, params) for key in _QUERY_KEYS]
     ids = [qid for qid in ids if isinstance(qid, str | int)]
     query = str([*ids, query or params.get("q", "")][0])
-    if isinstance(value.get("error"), dict):
-        message = f"the search engine answered with an error, {str(value['error'])[:80]!r}"
-        raise DataError(f"{message}: leave the line out, or ask again")
     response = value.get("hits", value.get("response"))
     if response is not None:
         key = "hits" if "hits" in response else "docs"
@@ -496,8 +486,8 @@ def documents_in_log(
         return
     name = str(next((value[key] for key in _DOCUMENT_KEYS if value.get(key) is not None), ""))
     if "[features]" in value:  # Solr
-        pairs = (text.rpartition("=") for text in value["[features]"].split(",") if text)
-        yield query, name, [(feature, number) for feature, _, number in pairs]
+        pairs = (text.rsplit("=", 1) for text in value["[features]"].split(",") if text)
+        yield query, name, [(feature, number) for feature, number in pairs]
     elif "_ltrlog" in value.get("fields", {}):
         feature_lists = chain.from_iterable(log.values() for log in value["fields"]["_ltrlog"])
         features = chain.from_iterable(feature_lists)

@@ -119,13 +119,8 @@ def _by_query(
 def _of_evaluator(group: Mapping[str, Any]) -> Iterator[Entry]:
     """Yield the entries of a query group of RRE (Rated Ranking Evaluator), whose queries have the
     same documents."""
-    placeholders = [entry.get("placeholders", {}) for entry in group["queries"]]
-    queries = [entry.get("$query") or " ".join(map(str, entry.values())) for entry in placeholders]
     rated = group["relevant_documents"]
-    for query in queries:
+    for query in group["queries"]:
         for documents in rated if isinstance(rated, list) else [rated]:
-            for key, entry in documents.items():
-                if isinstance(entry, list):  # documents by gain
-                    yield from ((query, name, key) for name in entry)
-                else:
-                    yield query, key, entry["gain"] if isinstance(entry, Mapping) else entry
+            for name, document in documents.items():
+                yield query["placeholders"]["$query"], name, document["gain"]

@@ -52,15 +52,14 @@ NAMES: Mapping[str, tuple[tuple[str, ...], ...]] = {
 """Recognised names of columns, as in `boostrank.data.roles.DEFAULTS`."""
 
 _FORMS: Mapping[str, Mapping[int, Callable[[list[str]], Any]]] = {
-    "grade": {4: itemgetter(0, 2, 3), 3: itemgetter(0, 1, 2), 2: lambda pair: (*pair, "1")},
+    "grade": {4: itemgetter(0, 2, 3), 3: itemgetter(0, 1, 2)},
     "score": {6: itemgetter(0, 2, 4), 3: itemgetter(0, 1, 2)},
 }
 _VALUES = {"grade": ("label",), "score": ("score", "rank"), "feature": ()}
-_OF_RANKS, _OF_PAIRS = 3, 2  # columns of a run without scores, and of judgements without grades
+_OF_RANKS = 3  # columns of a run without scores
 _WORDS = {
     "grade": (
-        "`query 0 document grade` (TREC), `query document grade`, `query document`, or `grade"
-        " qid:ID # document`"
+        "`query 0 document grade` (TREC), `query document grade`, or `grade qid:ID # document`"
     ),
     "score": "`query Q0 document rank score tag` (TREC), or `query document rank` (MS MARCO)",
 }
@@ -254,16 +253,13 @@ def _is_list(line: bytes, value_name: str) -> bool:
     """Return whether the first line of what could be a table has values instead of names."""
     cells = _cells(line)
     form = _FORMS[value_name].get(len(cells))
-    if len(cells) == _OF_PAIRS and b"," not in line and form is not None:
-        return recognised("qid", cells) is None
-    numeric = len(cells) > _OF_PAIRS and form is not None and bool(NUMBER.fullmatch(form(cells)[2]))
-    return numeric or bool(re.match(rb"\S+[ \t]+(qid:|[Qq]?0[ \t])", line))
+    is_numeric = form is not None and bool(NUMBER.fullmatch(form(cells)[2]))
+    return is_numeric or bool(re.match(rb"\S+[ \t]+(qid:|[Qq]?0[ \t])", line))
 
 
 def _has_values(line: bytes, value_name: str) -> bool:
     """Return whether the first line of a text has a query, a document and a value."""
-    width = len(_cells(line))
-    return width > _OF_PAIRS and width in _FORMS[value_name] and _is_list(line, value_name)
+    return len(_cells(line)) in _FORMS[value_name] and _is_list(line, value_name)
 
 
 def is_list(path: str, value_name: str) -> bool:
@@ -301,8 +297,7 @@ def _add_list(rows: DocumentRows) -> None:
                 message = f"{quote_token(line)} must be {_WORDS[rows.value_name]}, {forms_of_file}"
                 raise FileFormatError(message, file=rows.file, line=line_number)
             qid, document, cell = forms[width](cells)
-            has_number = width > _OF_PAIRS and NUMBER.fullmatch(cell)
-            is_first = not rows.qids and not has_number
+            is_first = not rows.qids and not NUMBER.fullmatch(cell)
             if is_first and recognised("qid", [qid]) and recognised("id", [document]):
                 is_ranked &= recognised("score", [cell]) is None
                 continue
@@ -315,8 +310,6 @@ def _add_list(rows: DocumentRows) -> None:
             rows.values[-1] *= -1.0
         elif width and -_LARGEST <= rows.values[-1] < 0.0:
             rows.negative.append(len(rows.values) - 1)
-    if width == _OF_PAIRS:
-        warn_user(f"{rows.file}: the rows have no grades: each counts as 1")
 
 
 # JSON, mappings and frames ------------------------------------------------------------------------

@@ -3,31 +3,22 @@ writers for pieces."""
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import hashlib
-import lzma
 import os
-import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import itemgetter
-from types import SimpleNamespace
-from typing import Any, BinaryIO, NamedTuple
-
-import numpy as np
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from boostrank.core.errors import FileFormatError, ParameterError, warn_user
 from boostrank.core.files import check_not_read, check_writable, path_of, replacing
-from boostrank.core.types import Int64Array
 from boostrank.files import blocks as slots
 from boostrank.files.assemble import NO_ROWS
 from boostrank.files.blocks import Fault
-from boostrank.files.chunks import zstd_module
 from boostrank.files.formats.arrow import ColumnarSource
 from boostrank.files.side_files import WEIGHT_SUFFIX, find_sidecar, refuse_sidecars
 from boostrank.files.source import (
@@ -59,24 +50,14 @@ class DataFiles:
             if weights is not None:
                 warn_user(f"{weights}: weights are not copied")
 
-    @contextmanager
-    def again(self, needed: bool = True) -> Iterator[None]:
-        """Copy streams to temporary files, so that `pieces` can read them again."""
-        with ExitStack() as stack:
-            for i, source in enumerate(self.files):
-                path = path_of(source)
-                if not needed or (path is not None and os.path.isfile(path)):
-                    continue
-                name, stream = getattr(source, "name", "<stream>"), source
-                if path == STANDARD_STREAM:
-                    name, stream = "<stdin>", sys.stdin.buffer
-                elif path is not None:
-                    name, stream = path, stack.enter_context(open(path, "rb"))
-                copy = stack.enter_context(tempfile.TemporaryFile())
-                shutil.copyfileobj(stream, copy)  # type: ignore[arg-type]
-                file: Any = SimpleNamespace(name=name, read=copy.read, seek=copy.seek)
-                self.files[i] = file
-            yield
+    def check_regular(self) -> None:
+        """Refuse streams, which `pieces` cannot read twice."""
+        for source in self.files:
+            if not os.path.isfile(path_of(source) or ""):
+                raise ParameterError(
+                    "a number of queries is drawn from files, which are read twice: save the stream"
+                    " to a file, or draw a share, such as 10%"
+                )
 
     @property
     def columnar(self) -> bool:
@@ -89,9 +70,6 @@ class DataFiles:
         Query ids and the labels of libsvm text are parsed as strictly as by `read_files`, but the
         rest of a row is not parsed. A missing final newline is added.
         """
-        for source in self.files:
-            if isinstance(source, SimpleNamespace):
-                source.seek(0)
         with closing(self.spec.source(self.files, Reading(**self._reading, whole=True))) as opened:
             piece, carry = None, b""  # comments before the next row
             for file, blocks in groupby(opened.blocks(CHUNK_BYTES, 1), itemgetter(0)):
@@ -187,20 +165,7 @@ def draw(qid: bytes, seed: int, purpose: bytes) -> int:
 _BUFFER = 1 << 16
 
 
-def _zstd(file: BinaryIO) -> Any:
-    zstd = zstd_module()
-    names = zstd.CompressionParameter
-    return zstd.ZstdFile(file, "w", options={names.checksum_flag: 1, names.compression_level: 1})
-
-
-# Compression favours speed over size. gzip has no time stamp, so that the same lines give the same
-# bytes.
-_PACKERS: dict[str, Callable[[BinaryIO], Any]] = {
-    ".gz": lambda file: gzip.GzipFile("", "wb", 1, file, mtime=0),
-    ".bz2": lambda file: bz2.BZ2File(file, "wb"),
-    ".xz": lambda file: lzma.LZMAFile(file, "wb", preset=0),  # noqa: SIM115
-    ".zst": _zstd,
-}
+_UNWRITTEN = (".bz2", ".xz", ".zst")  # endings of other compressions
 
 
 @dataclass(frozen=True)
@@ -218,9 +183,10 @@ class Output:
     def __init__(self, path: str, file: BinaryIO) -> None:
         self.path, self.rows, self.queries = path, 0, 0
         self._head: Any = None
-        pack = _PACKERS.get(os.path.splitext(path)[1])
-        self._file = file
-        self._writer: Any = file if pack is None else pack(file)
+        self._file, self._writer = file, cast(Any, file)
+        if path.endswith(".gz"):
+            # The fastest level, and no time stamp, so that the same lines give the same bytes.
+            self._writer = gzip.GzipFile("", "wb", 1, file, mtime=0)
 
     def begin(self, head: Any, file: str) -> None:
         """Write the header before the first row."""
@@ -257,16 +223,6 @@ class Output:
         if self._writer not in (None, self._file):
             self._writer.close()
 
-    def sort_into(self, out: Output, pieces: Int64Array) -> None:
-        """Copy pieces (int64[n, 2]: the rank and length of each) to another output, stably
-        sorted by rank."""
-        self._file.seek(0)
-        text = memoryview(self._file.read())
-        out.begin(self._head, self.path)
-        ends = np.cumsum(pieces[:, 1]) + len(self._head)
-        for i in np.argsort(pieces[:, 0], kind="stable"):
-            out.write(text[ends[i] - pieces[i, 1] : ends[i]])
-
     @property
     def written(self) -> Written:
         """The path and the totals so far."""
@@ -276,7 +232,7 @@ class Output:
 class ColumnarOutput(Output):
     """A writer of record batches to Parquet or Arrow files."""
 
-    def __init__(self, path: str, file: Any, format: str = "arrow") -> None:
+    def __init__(self, path: str, file: Any, format: str) -> None:
         super().__init__(path, file)
         self._format, self._writer = format, None
         self._held: list[Any] = []
@@ -323,16 +279,6 @@ class ColumnarOutput(Output):
             self._writer.write_table(whole)
             self._known, self._held = whole.take(arrow().array([], "int64")).to_batches(), []
 
-    def sort_into(self, out: Output, pieces: Int64Array) -> None:
-        """Read the file as one table in memory, and write its rows in the order of the ranks."""
-        self._file.seek(0)
-        ranks, rows = pieces.T
-        table = arrow(".ipc").open_file(self._file).read_all().combine_chunks()
-        out.begin(self._schema, self.path)
-        for batch in table.take(np.argsort(np.repeat(ranks, rows), kind="stable")).to_batches():
-            out.write(batch)
-        out.drain()
-
 
 @contextmanager
 def open_output(path: str, spec: Format, read: Iterable[Any] = ()) -> Iterator[Output]:
@@ -345,7 +291,9 @@ def open_output(path: str, spec: Format, read: Iterable[Any] = ()) -> Iterator[O
             f"{path}: tools keep the format of the data, {spec.name}; end the name in"
             f" {(*spec.endings, '.txt')[0]}, or read the data with --format {asked.name}"
         )
-    if columnar and (path == STANDARD_STREAM or os.path.splitext(path)[1] in _PACKERS):
+    if path.endswith(_UNWRITTEN):
+        raise ParameterError(f"{path}: outputs are compressed by gzip alone; end the name in .gz")
+    if columnar and (path == STANDARD_STREAM or path.endswith(".gz")):
         raise ParameterError(
             f"{path}: {spec.name} is written to uncompressed files; end it in {spec.endings[0]}"
         )

@@ -26,7 +26,7 @@ def read(path: AnySource, *, format: str = "auto", **options: Any) -> RankingDat
     `FILE.group` define the queries of a file without query ids, and `FILE.weight` contains weights.
 
     Args:
-        path: a plain or compressed (gzip, bzip2, xz, zstd) file, several files, a pattern such as
+        path: a plain file or one compressed by gzip, several files, a pattern such as
             `shards/*.gz`, a binary file object, or "-" for standard input.
         format: name of the format: libsvm (SVMrank, LETOR), csv, tsv, parquet or arrow; "auto"
             detects it from the file name, else the content.

@@ -7,7 +7,6 @@ is a module in `boostrank.files.formats` with a `SPEC`.
 from __future__ import annotations
 
 import glob
-import math
 import os
 import stat
 from collections import deque
@@ -41,7 +40,6 @@ is unknown."""
 
 MAX_LINE = 64 << 20
 _SMALLEST_CHUNK = 1 << 20  # smaller chunks cost more overhead than their balance saves
-_PACKED = (".gz", ".bz2", ".xz", ".zst")
 _SETS = {"train", "training", "vali", "valid", "val", "validation", "dev", "test", "testing"}
 _IN_PROVENANCE = ("missing_tokens", "inf", "repeated", "label_map", "on_bad_line", "regroup")
 
@@ -53,8 +51,8 @@ class Reading(ReadOptions):
         like: training data or their features.
         labelled: whether tables must have labels. If not, missing labels are read as 0.
         rows_alone: whether to read only features, for prediction.
-        lenient: whether to skip unreadable rows and to read words such as "null" as missing values,
-            for the doctor.
+        lenient: whether to skip unreadable rows and to read text features as categories, for the
+            doctor.
         pick: names of numeric columns and of text columns; other columns are not read.
         whole: whether to parse only query ids and to keep the text of the rows, for the file tools.
         takes_categories: whether the program that will serve the model supports categories. If not,
@@ -214,7 +212,7 @@ class Source:
         for source in files:
             refuse_unread(path_of(source))
         self.codings: dict[int, Coding] = {}  # by position of the categorical feature
-        self._closed_text_bytes = self._closed_bytes = 0  # bytes of the closed files
+        self._closed_bytes = 0  # of the closed files
         self._open: list[File] = []
         self.warnings: list[str] = []
         sizes = list(map(size_of, files))
@@ -297,10 +295,6 @@ class Source:
             size = max(1, min(chunk_bytes, MAX_LINE, max(share, _SMALLEST_CHUNK)))
             yield file, partial(Block, np.zeros(0))
             for chunk in file.chunks(size):
-                text_bytes = self._closed_text_bytes + sum(file.text_bytes for file in self._open)
-                if text_bytes > (self.reading.max_bytes or math.inf):
-                    reason = f"the text is longer than max_bytes={self.reading.max_bytes:,}"
-                    raise FileFormatError(reason, file=file.name)
                 yield file, partial(self._run, file, chunk, then)
 
     def _run(self, file: File, chunk: Any, then: Then) -> Block | Fault:
@@ -337,7 +331,6 @@ class Source:
         file.check_unchanged()
         file.close()
         self._open.remove(file)
-        self._closed_text_bytes += file.text_bytes
         self._closed_bytes += file.done
 
     def close(self) -> None:
@@ -473,9 +466,8 @@ def format_of(source: Any, format: str = "auto") -> Format:
 def format_by_name(path: str) -> Format | None:
     """Return the format for a file extension, or None if it is unknown. The extension of a
     compression is ignored."""
-    for packed in _PACKED:
-        path = path.removesuffix(packed)
-    return next((spec for spec in FORMATS if path.lower().endswith(spec.endings)), None)
+    name = path.removesuffix(".gz").lower()
+    return next((spec for spec in FORMATS if name.endswith(spec.endings)), None)
 
 
 def format_by_magic(head: bytes) -> Format | None:

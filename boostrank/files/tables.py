@@ -24,7 +24,7 @@ import numpy as np
 from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.files import foreign_kind
 from boostrank.core.queries import time_text
-from boostrank.core.text import WHOLE, count_of
+from boostrank.core.text import WHOLE
 from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array, first_true
 from boostrank.data.categories import Categories, Coding, is_coarse
 from boostrank.data.feature_space import FeatureSpace
@@ -53,7 +53,6 @@ _ROUNDED = re.compile(r"\d(\.\d+)?E\+\d+", re.ASCII)
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)", re.ASCII)
 # Text columns with at most this many values, or this share of the cells, are categories.
 _FEW, _SHARE = 20, 0.1
-_NO, _YES = ("0", "0.0", "false", "False", "FALSE"), ("1", "1.0", "true", "True", "TRUE")
 _TILE = 2048  # number of rows converted at a time, so that source and target stay in the cache
 
 
@@ -134,18 +133,6 @@ class Batch:
     def whole_column(self, name: str, low: int, high: int) -> Int64Array:
         """Return a column that contains integers within a range as int64[n]."""
         return whole_numbers(self.number(name), name, low, high, self.refuse)
-
-    def truth(self, name: str) -> Int64Array:
-        """Return a Boolean column (0 and 1, or false and true) as int64[n]."""
-        pa, pc, texts = arrow(), arrow(".compute"), self.text(name)
-        codes = np.asarray(pc.index_in(texts, pa.array([*_NO, *_YES])).fill_null(-1))
-        bad_row = first_true(codes < 0)
-        if bad_row is not None:
-            value = texts[bad_row].as_py() or "missing"
-            raise self.refuse(
-                bad_row, f"{name} is {value[:40]}, and must be 0 or 1 (or false, true)"
-            )
-        return np.asarray(codes // len(_NO), np.int64)
 
     def numbers(self, name: str) -> Array:
         """Return a numeric column as float[n], where NaN is missing."""
@@ -250,9 +237,7 @@ class TableSource(Source):
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         arrow()  # raises if pyarrow is missing
         self.columns: Columns = None  # type: ignore[assignment]
-        self.text: dict[str, None] = {}  # names of text features, in lenient reading
-        # Number of categories by ordered column, None if unknown.
-        self.ordered: dict[str, int | None] = {}
+        self.text: dict[str, tuple[int, int]] = {}  # text features, in lenient reading
         self._lock = threading.Lock()
         super().__init__(files, reading)
         self.has_qid = self.columns.qid is not None
@@ -310,17 +295,10 @@ class TableSource(Source):
         if not self.reading.lenient:
             message, options = text_words(text, self.reading)
             raise FileFormatError(f"{message}: {options}", file=file.name, line=line)
-        self.text |= dict.fromkeys(text)
+        self.text |= text
         file.columns = replace(columns, coded=columns.coded | text.keys())
         if self.columns is columns:
             self.columns = file.columns
-
-    def text_words(self, rows: int) -> tuple[str, str]:
-        """Return the message about text features, and the options that read the table."""
-        values = {
-            coding.name: len(coding.categories.values or ()) for coding in self.codings.values()
-        }
-        return text_words({name: (values.get(name, 0), rows) for name in self.text}, self.reading)
 
     def parse(self, file: File, chunk: Any) -> Block:
         """Convert the columns of a chunk to features, labels, query ids and weights."""
@@ -335,9 +313,8 @@ class TableSource(Source):
         features = _matrix(values, len(batch))
         n_infinite = self._check_infinities(features, values, batch, faults)
         rows = self._read_roles(batch, faults)
-        # Leave out the rows with faults, except words for missing values in lenient reading.
-        stand_ins = [fault for fault in faults if fault.stand_in and self.reading.lenient]
-        bad_rows = {fault.line: fault for fault in reversed(faults) if fault not in stand_ins}
+        # Leave out the rows with faults.
+        bad_rows = {fault.line: fault for fault in reversed(faults)}
         is_kept = ~np.isin(batch.lines, list(bad_rows))
         if bad_rows and self.reading.whole:  # the first fault ends the rows
             is_kept = batch.lines < min(bad_rows)
@@ -361,9 +338,6 @@ class TableSource(Source):
         block.counts[LINES] = batch.n_lines
         block.counts[BLANK_LINES] = batch.n_lines - lines.size - len(bad_rows)
         block.bad = sorted(bad_rows.values(), key=lambda fault: fault.line)[:BAD_KEPT]
-        for fault in stand_ins:
-            block.stand_ins.setdefault(fault.stand_in, (fault.line, fault.column))
-        block.stand_in_rows = len({fault.line for fault in stand_ins} - bad_rows.keys())
         block.unterminated, block.size = batch.unterminated, batch.size
         if self.reading.trained_categories is not None:  # codes do not depend on earlier blocks
             with self._lock:  # counts of unknown categories are shared
@@ -403,14 +377,7 @@ class TableSource(Source):
             if j not in self.codings and trained is not None:
                 self.codings[j] = Coding(name, trained[name])
             if j not in self.codings:
-                ordered = name in self.ordered and name not in (self.reading.categorical or ())
-                if ordered and self.ordered[name] not in (None, len(values)):
-                    ordered = False
-                    self.warnings.append(
-                        f"column {name!r}: the file lacks the order of its categories; they are"
-                        " treated as unordered"
-                    )
-                self.codings[j] = Coding(name, Categories(ordered=ordered))
+                self.codings[j] = Coding(name)
             assert block.dense is not None
             positions = block.dense[:, j].astype(np.int64)
             block.dense[:, j] = self.codings[j].codes(positions, values)
@@ -447,25 +414,24 @@ class TableSource(Source):
 
 
 def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[str, str]:
-    """Return the message about text features, a mapping to (values, cells), and the options that
-    read the table."""
-    no_classes = [  # ids, or constant
+    """Return the message about text features, a mapping to the numbers of values and cells in the
+    first rows, and the options that read the table."""
+    classes = [  # neither ids nor constant
         name
         for name, (n_values, cells) in text.items()
-        if not reading.takes_categories
-        or n_values in (1, cells)
-        or (n_values > _FEW and n_values > _SHARE * cells)
+        if reading.takes_categories
+        and n_values not in (1, cells)
+        and n_values <= max(_FEW, _SHARE * cells)
     ]
-    columns = [f"{name!r} ({count_of(n_values, 'value')})" for name, (n_values, _) in text.items()]
     options: list[str] = []
     for flag, names in (
-        ("drop", no_classes),
-        ("categorical", [name for name in text if name not in no_classes]),
+        ("drop", [name for name in text if name not in classes]),
+        ("categorical", classes),
     ):
         if names:
             named_columns = getattr(reading, flag) or ()
             options.append(f"--{flag} {typed_names(*named_columns, *names)}")
-    return f"text in column{'s' * (len(text) > 1)} {', '.join(columns)}", " ".join(options)
+    return f"text in {', '.join(map(repr, text))}", " ".join(options)
 
 
 def is_number(kind: Any) -> bool:

@@ -3,7 +3,7 @@
 Lines of text (libsvm, CSV, TSV) are copied unchanged, with the comments and blank lines before
 them. Comments that number or name the features of libsvm text are repeated in each output. Columns
 of Parquet and Arrow files keep their types and values. Memory use is a few chunks of text or 64 MiB
-of columns, plus about 200 bytes per query. `sort` also uses the memory that its limit allows.
+of columns, plus about 200 bytes per query. `sort` keeps the whole data in memory.
 Outputs are written atomically, and are compressed if their names say so. Several input files form
 one data set, as in `read_files`.
 
@@ -21,20 +21,15 @@ import itertools
 import math
 import os
 import re
-import tempfile
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from typing import Any
-
-import numpy as np
 
 from boostrank.core.errors import DataError, InputError, ParameterError
 from boostrank.core.text import list_names
 from boostrank.files.formats.libsvm import declarations_in
 from boostrank.files.pieces import (
-    STANDARD_STREAM,
-    ColumnarOutput,
     DataFiles,
     Output,
     Piece,
@@ -48,13 +43,10 @@ from boostrank.files.source import AnySource, Progress
 __all__ = ["Written", "sample", "shard", "sort", "split"]
 
 MAX_OUTPUTS = 500  # all are open at once, and systems allow about a thousand open files per process
-DEFAULT_MEMORY = 256 << 20
-_PIECE_BYTES = 48  # of bookkeeping per piece
 _HELD = 64 << 20  # bytes of columns read between writes, which fill the row groups of all outputs
 
-Choose = Callable[[Piece, Sequence[Output]], int | None]
-"""Function that returns the number of the output for a query, given its first piece and all
-outputs."""
+Choose = Callable[[Piece], int | None]
+"""Function that returns the number of the output for a query, given its first piece."""
 
 
 def split(
@@ -87,7 +79,7 @@ def split(
         raise ParameterError(f"the shares of the parts add up to {total:g}, not 1")
     limits = [share * 2**64 for share in itertools.accumulate(parts.values())][:-1]
 
-    def choose(piece: Piece, outputs: Sequence[Output]) -> int:
+    def choose(piece: Piece) -> int:
         return bisect.bisect_right(limits, draw(piece.qid, seed, b"split"))
 
     paths = [name_output(output, name) for name in parts]
@@ -97,24 +89,17 @@ def split(
 def shard(
     source: AnySource, output: str, shards: int, *, progress: Progress = None, **reading: Any
 ) -> list[Written]:
-    """Distribute whole queries over files of about equal size. Each query goes to the file with the
-    fewest rows so far.
+    """Deal whole queries in turn to files, whose numbers of queries differ by at most 1.
 
     Args:
         output: see `split`. Shards are numbered from 0 with three digits.
     """
     if not 1 <= shards <= MAX_OUTPUTS:
         raise ParameterError(f"shards={shards!r} is out of range; allowed: 1 to {MAX_OUTPUTS}")
-    current = 0  # file of the previous query
-    others = [(0, i) for i in range(1, shards)]  # heap of the other files, with their rows
-
-    def choose(piece: Piece, outputs: Sequence[Output]) -> int:
-        nonlocal current
-        current = heapq.heappushpop(others, (outputs[current].rows, current))[1]
-        return current
+    turns = itertools.cycle(range(shards))
 
     paths = [name_output(output, f"{i:03}") for i in range(shards)]
-    return _distribute(DataFiles(source, progress, **reading), paths, choose)
+    return _distribute(DataFiles(source, progress, **reading), paths, lambda piece: next(turns))
 
 
 def sample(
@@ -143,11 +128,12 @@ def sample(
         )
     data, limit = DataFiles(source, progress, **reading), queries * 2.0**64
 
-    def choose(piece: Piece, outputs: Sequence[Output]) -> int | None:
+    def choose(piece: Piece) -> int | None:
         return 0 if draw(piece.qid, seed, b"sample") < limit else None
 
-    with open_output(output, data.spec, data.files) as out, data.again(number is not None):
+    with open_output(output, data.spec, data.files) as out:
         if number is not None:
+            data.check_regular()
             qids = (piece.qid for piece in data.contiguous_pieces() if piece.begins)
             draws = heapq.nsmallest(number, (draw(qid, seed, b"sample") for qid in qids))
             if len(draws) < number:
@@ -159,50 +145,22 @@ def sample(
     return out.written
 
 
-def sort(
-    source: AnySource,
-    output: str,
-    *,
-    memory: int = DEFAULT_MEMORY,
-    progress: Progress = None,
-    **reading: Any,
-) -> Written:
-    """Bring the rows of each query together in files of any size, keeping their order.
+def sort(source: AnySource, output: str, *, progress: Progress = None, **reading: Any) -> Written:
+    """Bring the rows of each query together, keeping their order.
 
     The order is that of `read_files(regroup=True)`: queries are sorted by their first rows, and
-    rows keep their order. Queries are distributed over temporary files next to the output, each of
-    which is sorted in memory.
+    rows keep their order. The data are kept in memory, as large as they are before compression.
 
     Args:
         output: path; "-" for standard output.
-        memory: number of bytes of rows and bookkeeping to sort at once. A larger query exceeds it.
     """
-    if memory < 1:
-        raise ParameterError(f"memory={memory!r} must be at least 1 byte")
-    data, ranks, sizes = DataFiles(source, progress, **reading), dict[bytes, int](), array("q")
-    with ExitStack() as stack:
-        out = stack.enter_context(open_output(output, data.spec))
-        stack.enter_context(data.again())
+    data, pieces_of = DataFiles(source, progress, **reading), dict[bytes, list[Piece]]()
+    with open_output(output, data.spec) as out:
         for piece in data.pieces():
-            rank = ranks.setdefault(piece.qid, len(ranks))
-            if rank == len(sizes):
-                sizes.append(0)
-            sizes[rank] += piece.text.nbytes + _PIECE_BYTES
-        # Each temporary file contains whole queries, in input order.
-        total = sum(sizes)
-        most = max(min(memory, total), total // MAX_OUTPUTS + 1)
-        _, places = np.unique((np.cumsum(sizes) - sizes) // most, return_inverse=True)
-        files = [stack.enter_context(_temporary_file(output)) for _ in range(int(places[-1]) + 1)]
-        parts = [ColumnarOutput("", file) if data.columnar else Output("", file) for file in files]
-        written = [array("q") for _ in parts]  # rank and length of each piece
-        for piece in _drain_between(data.pieces(), parts):
-            rank = ranks[piece.qid]
-            written[places[rank]].extend((rank, len(piece.text)))
-            parts[places[rank]].add(piece)
-        for part, pieces in zip(parts, written, strict=True):
-            part.finish()
-            part.sort_into(out, np.array(pieces).reshape(-1, 2))
-        out.rows, out.queries = sum(part.rows for part in parts), len(ranks)
+            pieces_of.setdefault(piece.qid, []).append(piece)
+        for piece in _drain_between(chain.from_iterable(pieces_of.values()), [out]):
+            out.add(piece)
+        out.queries = len(pieces_of)
     return out.written
 
 
@@ -225,7 +183,7 @@ def _send(pieces: Iterable[Piece], outputs: Sequence[Output], choose: Choose) ->
     at = declarations = None
     for piece in _drain_between(pieces, outputs):
         if piece.begins:
-            at = choose(piece, outputs)
+            at = choose(piece)
         if declarations is None:
             declarations = b"" if piece.head else declarations_in(bytes(piece.text))
         elif declarations and at is not None and not outputs[at].rows:
@@ -260,10 +218,3 @@ def _distribute(data: DataFiles, paths: list[str], choose: Choose) -> list[Writt
         for out in outputs:  # flush everything before the first file is replaced
             out.finish()
     return [out.written for out in outputs]
-
-
-def _temporary_file(output: str) -> Any:
-    """Return an unnamed file next to the output, which is removed when the process ends."""
-    of_file = output != STANDARD_STREAM and (os.path.isfile(output) or not os.path.exists(output))
-    folder = os.path.dirname(os.path.realpath(output)) if of_file else None
-    return tempfile.TemporaryFile(dir=folder)

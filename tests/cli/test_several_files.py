@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import boostrank
-from boostrank.core.errors import FileFormatError
 from tests.cli.conftest import FEW, invoke, succeed
 
 
@@ -65,12 +63,6 @@ def test_a_pattern_that_nothing_matches_is_named(shards: Path, model: Path, tmp_
             2,
             f"boostrank: error: {shards / 'no*'}: no file matches\n",
         )
-
-
-def test_fault_057_the_text_may_be_limited(shards: Path) -> None:
-    with pytest.raises(FileFormatError, match="max_bytes="):
-        boostrank.read(shards / "*", max_bytes=20_000)
-    assert boostrank.read(shards / "*", max_bytes=100_000_000).n_documents
 
 
 def test_a_validation_set_given_as_a_pattern_is_named_by_what_is_fixed_in_it(

@@ -16,7 +16,6 @@ from click.shell_completion import ShellComplete
 import boostrank
 from boostrank.cli import commands, main
 from boostrank.cli.command import Command
-from boostrank.files.tools import DEFAULT_MEMORY
 from tests.cli.conftest import invoke
 
 HEAVY = {"numpy", "numba", "scipy", "lightgbm", "xgboost", "rich", "concurrent.futures", "asyncio"}
@@ -152,8 +151,3 @@ def test_there_are_at_most_18_commands_at_the_top_and_106_options() -> None:
 
 def test_version_is_the_package_s() -> None:
     assert invoke("--version").stdout == f"boostrank {boostrank.__version__}\n"
-
-
-def test_what_help_says_without_importing_is_true() -> None:
-    memory = next(p for p in commands()["data sort"].params if p.name == "memory_limit")
-    assert memory.default == DEFAULT_MEMORY

@@ -123,11 +123,11 @@ def test_documents_may_go_by_keys(ending: str, frame: pd.DataFrame, tmp_path: Pa
         ("0,1,0", r"row is 0, and must be a whole number from 1"),
         ("1,0,0", r"position is 0"),
         ("1,10001,0", r"position is 10001, and must be a whole number from 1 to 10,000"),
-        ("1,1,2", r"clicked is 2, and must be 0 or 1"),
+        ("1,1,2", r"clicked is 2, and must be a whole number from 0 to 1"),
         ("1,1,-1", r"clicked is -1"),
         ("1,,1", r"position is missing"),
         ("1,1,", r"clicked is missing"),
-        ("1,1,yes", r"clicked is yes"),
+        ("1,1,yes", r"value 'yes' of column 'clicked' is not a number"),
         ("1,1.5,0", r"position is 1\.5"),
         ("1,one,0", r"value 'one' of column 'position' is not a number"),
         ("1,1", r"the row has 2 cells, but the first line has 3 names"),
@@ -148,7 +148,7 @@ def test_a_cell_of_a_file_without_lines_is_refused_by_its_row(tmp_path: Path) ->
         ("position", [1.0, None, 1.0], "row 2: position is missing"),
         ("clicked", [0, 1, 2], "row 3: clicked is 2"),
         ("row", [0.5, 1.0, 1.0], "row 1: row is 0.5"),
-        ("clicked", ["0", "1", "x"], "row 3: clicked is x"),
+        ("clicked", ["0", "1", "x"], "column 'clicked' is of type"),
         ("clicked", [0, None, 1], "row 2: clicked is missing"),
     ):
         table = pd.DataFrame(

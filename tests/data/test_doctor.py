@@ -184,29 +184,17 @@ def test_values_beyond_float32_are_rows_that_cannot_be_read(ask: Any, clean: Lin
     )
 
 
-def test_a_word_for_missing_is_one_finding_and_the_rest_is_looked_at_as_if_it_were_read(
-    ask: Any, clean: Lines
-) -> None:
+def test_words_for_missing_values_are_findings_with_their_options(ask: Any, clean: Lines) -> None:
     lines = [
         f"{line.rstrip()} 39:{'NULL' if i > 2 and i % 2 else i % 7}\n"
         for i, line in enumerate(clean)
     ]
-    finding = expect_single(
-        ask(lines), "missing-token", "error", 4, "'NULL'", "--missing-token NULL"
-    )
+    finding = ask(lines)["unreadable-row"]
+    assert (finding.line, finding.options) == (4, "--missing-token NULL")
+    assert "'NULL'" in finding.message
     assert finding.count == sum("NULL" in line for line in lines)
     assert lines[3][finding.column - 1 :].startswith("39:NULL")
     assert ask(lines, missing_tokens="NULL") == {}
-
-
-def test_a_row_with_a_fault_and_a_word_for_missing_counts_as_the_fault(
-    ask: Any, clean: Lines
-) -> None:
-    lines = changed(clean, 8, lambda line: line.rstrip() + " 98:NULL 99:x\n")
-    findings = ask(lines)
-    assert set(findings) == {"missing-token", "unreadable-row"}
-    assert findings["unreadable-row"].line == 8
-    assert findings["missing-token"].count == 0
 
 
 def test_damaged_and_empty_files_are_findings(tmp_path: Path, clean: Lines) -> None:
@@ -596,8 +584,8 @@ def test_sizes_that_do_not_fit_are_told(tmp_path: Path) -> None:
 
 def test_the_real_file_with_null(data_root: Path) -> None:
     findings = boostrank.doctor(data_root / "ohsumed-null" / "testset.txt")
-    assert (findings[0].check, findings[0].line, findings[0].count) == ("missing-token", 2, 1386)
-    assert sum(f.severity is Severity.ERROR for f in findings) == 1
+    assert (findings[0].check, findings[0].line, findings[0].count) == ("unreadable-row", 2, 1386)
+    assert findings[0].options == "--missing-token NULL"
 
 
 def test_what_the_reader_refuses_is_an_error_and_nothing_else_is(
@@ -642,7 +630,7 @@ def test_what_the_reader_refuses_is_an_error_and_nothing_else_is(
                 read_libsvm(path, threads=1)
             except FileFormatError as error:
                 where, refusals = error.line, refusals + 1
-        reading = ("unreadable-file", "unreadable-row", "missing-token", "split-queries")
+        reading = ("unreadable-file", "unreadable-row", "split-queries")
         errors = [
             f.line
             for f in examine([look_at(path)])

@@ -86,8 +86,8 @@ def test_fault_043_a_file_without_any_qid_is_refused(read: Read) -> None:
 @pytest.mark.parametrize(
     ("row", "column", "words"),
     [
-        ("1 qid:1 qid:2 1:1", 9, "second qid"),
-        ("1 qid:1 1:1 qid:1", 13, "second qid"),
+        ("1 qid:1 qid:2 1:1", 9, "number:value"),
+        ("1 qid:1 1:1 qid:1", 13, "number:value"),
         ("1 1:1 qid:1", 3, "no qid"),
     ],
 )
@@ -109,7 +109,7 @@ def test_fault_045_ids_may_be_text(read: Read) -> None:
 
 @pytest.mark.parametrize("name", ["2.5", "-1.", "+.5", "2.0"])
 def test_fault_045_a_fraction_is_no_id(read: Read, name: str) -> None:
-    with refused(f"qid '{name}' is not an integer", line=1, column=3):
+    with refused(f"qid '{name}' is empty, a decimal", line=1, column=3):
         read(f"1 qid:{name} 1:1\n")
 
 

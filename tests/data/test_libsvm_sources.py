@@ -6,28 +6,23 @@ Faults 54 to 58 on the way.
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
-import lzma
 import os
-import struct
 import subprocess
 import sys
 import threading
 import tracemalloc
 import warnings
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from backports import zstd
 
 import boostrank
-from boostrank.core.errors import FileFormatError, MissingDependency
+from boostrank.core.errors import FileFormatError
 from boostrank.files import chunks as _chunks
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.files.formats.libsvm import LibsvmSource
@@ -109,7 +104,7 @@ def test_a_slow_pipe_is_read_to_its_end(text: bytes, read: Read, tmp_path: Path)
     assert same_data(piped, read(text))
 
 
-@pytest.mark.parametrize("kind", ["plain", "gz", "zst"])
+@pytest.mark.parametrize("kind", ["plain", "gz"])
 def test_fault_013_a_pipe_that_gives_a_byte_at_a_time_is_recognised(
     text: bytes, read: Read, kind: str
 ) -> None:
@@ -117,32 +112,16 @@ def test_fault_013_a_pipe_that_gives_a_byte_at_a_time_is_recognised(
         def read(self, size: int | None = -1) -> bytes:
             return super().read(min(size or 0, 1))
 
-    packed = text if kind == "plain" else PACKERS[kind](text)
+    packed = text if kind == "plain" else gzip.compress(text)
     assert same_data(read_libsvm(Drip(packed), threads=1), read(text))
 
 
-def with_checksum(text: bytes) -> bytes:
-    """As the command `zstd` writes; Python's function leaves the checksum out, and damage may then
-    go unseen.
-    """
-    return zstd.compress(text, options={zstd.CompressionParameter.checksum_flag: 1})
-
-
-PACKERS: dict[str, Callable[[bytes], bytes]] = {
-    "gz": gzip.compress,
-    "bz2": bz2.compress,
-    "xz": lzma.compress,
-    "zst": with_checksum,
-}
-
-
-@pytest.mark.parametrize("kind", PACKERS)
 @pytest.mark.parametrize("chunk_bytes", [50, 1 << 20])
 def test_fault_054_compression_is_known_by_its_first_bytes(
-    text: bytes, read: Read, tmp_path: Path, kind: str, chunk_bytes: int
+    text: bytes, read: Read, tmp_path: Path, chunk_bytes: int
 ) -> None:
     path = tmp_path / "named.txt"
-    path.write_bytes(PACKERS[kind](text))
+    path.write_bytes(gzip.compress(text))
     seen: list[tuple[int, int | None]] = []
     data = read_libsvm(
         path, chunk_bytes=chunk_bytes, progress=lambda done, total: seen.append((done, total))
@@ -162,28 +141,29 @@ def test_fault_054_formats_that_are_not_read_are_named(
         read(magic + bytes(range(200)))
 
 
-def test_fault_054_without_a_library_for_zstd_the_words_say_what_to_install(
-    text: bytes, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("magic", "command"),
+    [(b"BZh91AY", "bzip2 -dc"), (b"\xfd7zXZ\0", "xz -dc"), (b"(\xb5/\xfd", "zstd -dc")],
+)
+def test_fault_054_other_compressions_are_named_with_a_command(
+    magic: bytes, command: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(sys.modules, "compression", None)
-    monkeypatch.setitem(sys.modules, "backports.zstd", None)
-    with pytest.raises(MissingDependency, match=r"pip install 'boostrank\[zst\]'"):
-        read_libsvm(io.BytesIO(zstd.compress(text)))
+    path = tmp_path / "train.txt.packed"
+    path.write_bytes(magic + bytes(range(200)))
+    for source in (path, io.BytesIO(path.read_bytes())):
+        with refused(command):
+            read_libsvm(source)
 
 
-@pytest.mark.parametrize("kind", PACKERS)
-def test_fault_055_truncated_compressed_data_is_never_a_short_data_set(
-    text: bytes, kind: str
-) -> None:
-    packed = PACKERS[kind](text)
+def test_fault_055_truncated_compressed_data_is_never_a_short_data_set(text: bytes) -> None:
+    packed = gzip.compress(text)
     for end in [*range(7, len(packed), max(1, len(packed) // 60)), len(packed) - 1]:
         with refused("truncated"):
             read_libsvm(io.BytesIO(packed[:end]), threads=1)
 
 
-@pytest.mark.parametrize("kind", PACKERS)
-def test_fault_055_damaged_compressed_data_is_refused(text: bytes, kind: str) -> None:
-    packed = PACKERS[kind](text)
+def test_fault_055_damaged_compressed_data_is_refused(text: bytes) -> None:
+    packed = gzip.compress(text)
     whole = read_libsvm(io.BytesIO(packed))
     # gzip's header has bytes that mean nothing (time, system), which may change unseen
     for at in range(10, len(packed), max(1, len(packed) // 80)):
@@ -204,12 +184,11 @@ def test_fault_055_a_wrong_checksum_is_refused(text: bytes) -> None:
         read_libsvm(io.BytesIO(packed))
 
 
-@pytest.mark.parametrize("kind", PACKERS)
 @pytest.mark.parametrize("padding", [b"", b"\0" * 8])
 def test_fault_056_concatenated_members_are_all_read(
-    text: bytes, read: Read, kind: str, padding: bytes
+    text: bytes, read: Read, padding: bytes
 ) -> None:
-    pack = PACKERS[kind]
+    pack = gzip.compress
     parts = b"".join(pack(text[begin : begin + 500]) for begin in range(0, len(text), 500)) + pack(
         b""
     )
@@ -218,31 +197,18 @@ def test_fault_056_concatenated_members_are_all_read(
 
 def test_fault_054_text_that_is_compressed_twice_is_named(text: bytes, read: Read) -> None:
     with refused("compressed twice"):
-        read(gzip.compress(bz2.compress(text)))
+        read(gzip.compress(gzip.compress(text)))
 
 
-@pytest.mark.parametrize("kind", PACKERS)
-def test_fault_056_something_else_behind_a_member_is_refused(text: bytes, kind: str) -> None:
+def test_fault_056_something_else_behind_a_member_is_refused(text: bytes) -> None:
     with refused("data is damaged"):
-        read_libsvm(io.BytesIO(PACKERS[kind](text) + b"1 qid:99 1:1\n"))
+        read_libsvm(io.BytesIO(gzip.compress(text) + b"1 qid:99 1:1\n"))
     with refused("truncated"):
-        read_libsvm(io.BytesIO(PACKERS[kind](text) + PACKERS[kind](text)[:8]))
+        read_libsvm(io.BytesIO(gzip.compress(text) + gzip.compress(text)[:8]))
 
 
-def test_fault_056_frames_that_zstd_skips_are_skipped(text: bytes, read: Read) -> None:
-    note = struct.pack("<II", 0x184D2A53, 5) + b"a:1 2"
-    assert same_data(read_libsvm(io.BytesIO(note + zstd.compress(text) + note)), read(text))
-
-
-def test_fault_057_xz_data_that_asks_for_gigabytes_of_memory_is_refused(text: bytes) -> None:
-    greedy = lzma.compress(text, filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 30}])
-    with refused("xz data is damaged", "emory"):
-        read_libsvm(io.BytesIO(greedy))
-
-
-@pytest.mark.parametrize("kind", ["gz", "xz", "zst"])
-def test_fault_057_a_bomb_is_unpacked_in_little_memory(kind: str) -> None:
-    packed = PACKERS[kind](b"1 qid:1 1:1\n" * (3 << 20))
+def test_fault_057_a_bomb_is_unpacked_in_little_memory() -> None:
+    packed = gzip.compress(b"1 qid:1 1:1\n" * (3 << 20))
     tracemalloc.start()
     try:
         opened = LibsvmSource([io.BytesIO(packed)], Reading())
@@ -253,18 +219,6 @@ def test_fault_057_a_bomb_is_unpacked_in_little_memory(kind: str) -> None:
         tracemalloc.stop()
     assert length == 36 << 20
     assert peak < 24 << 20
-
-
-def test_fault_057_a_bomb_ends_at_max_bytes(tmp_path: Path, text: bytes, read: Read) -> None:
-    bomb = tmp_path / "bomb.gz"
-    bomb.write_bytes(gzip.compress(b"1 qid:1 1:1\n" * 1_000_000, 9))
-    with refused("longer than max_bytes=100,000"):
-        read_libsvm(bomb, max_bytes=100_000, chunk_bytes=1000)
-    with refused(f"longer than max_bytes={len(text) - 1:,}"):
-        read(text, max_bytes=len(text) - 1)
-    assert same_data(
-        read(text, max_bytes=len(text)), read_libsvm(io.BytesIO(text), max_bytes=len(text))
-    )
 
 
 def test_fault_057_compressed_blanks_without_end_are_refused_at_the_longest_line() -> None:
@@ -294,12 +248,11 @@ def test_fault_058_a_file_that_changes_while_it_is_read_is_refused(
         read_libsvm(path, chunk_bytes=300, threads=1, progress=progress)
 
 
-@pytest.mark.parametrize("kind", PACKERS)
 def test_fault_058_a_compressed_file_that_changes_is_refused_too(
-    tmp_path: Path, text: bytes, kind: str
+    tmp_path: Path, text: bytes
 ) -> None:
     path = tmp_path / "data"
-    path.write_bytes(PACKERS[kind](text))
+    path.write_bytes(gzip.compress(text))
     with refused("changed while it was read"):
         read_libsvm(
             path, chunk_bytes=300, threads=1, progress=lambda done, total: os.utime(path, ns=(1, 1))

@@ -56,7 +56,6 @@ def test_what_differs_from_the_defaults_decides_what_is_read() -> None:
         ({"inf": "ignore"}, "inf='ignore' is not known"),
         ({"zero_based": "maybe"}, "zero_based='maybe' is not known"),
         ({"max_bad_share": 1.5}, "max_bad_share=1.5 is out of range; allowed: 0 to 1"),
-        ({"max_bytes": 0}, "max_bytes=0 is out of range; allowed: at least 1"),
         ({"missing_tokens": "a b"}, "missing token 'a b'"),
         ({"n_features": 0}, "n_features=0 is out of range"),
     ],

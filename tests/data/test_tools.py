@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
 import errno
 import gzip
-import lzma
+import io
 import os
 import random
 import signal
@@ -19,7 +18,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from backports import zstd
 
 from boostrank.core.errors import (
     DataError,
@@ -172,18 +170,16 @@ def test_a_pipe_and_compressed_files_give_what_the_plain_file_gives(
     name: str, source: Path, tmp_path: Path
 ) -> None:
     expected = [path.read_bytes() for path in run(name, source, tmp_path / "plain.txt")]
-    for kind, pack in {
-        "gz": gzip.compress,
-        "bz2": bz2.compress,
-        "xz": lzma.compress,
-        "zst": zstd.compress,
-    }.items():
-        (tmp_path / "packed").write_bytes(pack(TEXT))
-        assert [
-            p.read_bytes() for p in run(name, tmp_path / "packed", tmp_path / f"{kind}.txt")
-        ] == expected
+    (tmp_path / "packed").write_bytes(gzip.compress(TEXT))
+    assert [
+        p.read_bytes() for p in run(name, tmp_path / "packed", tmp_path / "unpacked.txt")
+    ] == expected
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
+    if name == "sample":  # a number of queries needs two readings
+        with pytest.raises(ParameterError, match="save the stream"):
+            run(name, fifo, tmp_path / "piped.txt")
+        return
     writer = threading.Thread(target=fifo.write_bytes, args=(TEXT,))
     writer.start()
     assert [path.read_bytes() for path in run(name, fifo, tmp_path / "piped.txt")] == expected
@@ -191,21 +187,12 @@ def test_a_pipe_and_compressed_files_give_what_the_plain_file_gives(
 
 
 @pytest.mark.parametrize("name", TOOLS)
-@pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zst"])
-def test_outputs_are_compressed_as_their_names_say(
-    name: str, kind: str, source: Path, tmp_path: Path
-) -> None:
-    unpack = {
-        "gz": gzip.decompress,
-        "bz2": bz2.decompress,
-        "xz": lzma.decompress,
-        "zst": zstd.decompress,
-    }[kind]
+def test_outputs_are_compressed_as_their_names_say(name: str, source: Path, tmp_path: Path) -> None:
     expected = [path.read_bytes() for path in run(name, source, tmp_path / "plain.txt")]
-    packed = run(name, source, tmp_path / f"out.txt.{kind}")
-    assert [unpack(path.read_bytes()) for path in packed] == expected
+    packed = run(name, source, tmp_path / "out.txt.gz")
+    assert [gzip.decompress(path.read_bytes()) for path in packed] == expected
     before = [path.read_bytes() for path in packed]
-    assert [path.read_bytes() for path in run(name, source, tmp_path / f"out.txt.{kind}")] == before
+    assert [path.read_bytes() for path in run(name, source, tmp_path / "out.txt.gz")] == before
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -256,14 +243,14 @@ def test_a_split_has_about_the_shares_that_were_asked_for(tmp_path: Path) -> Non
     assert sum(part.rows for part in written) == 20_000
 
 
-def test_shards_differ_by_no_more_than_the_longest_query(source: Path, tmp_path: Path) -> None:
+def test_shards_differ_by_no_more_than_one_query(source: Path, tmp_path: Path) -> None:
     for shards in (1, 2, 7):
         written = tools.shard(source, str(tmp_path / "s-{}.txt"), shards)
         assert [part.path for part in written] == [
             str(tmp_path / f"s-{i:03}.txt") for i in range(shards)
         ]
-        rows = [part.rows for part in written]
-        assert max(rows) - min(rows) <= 10
+        counts = [part.queries for part in written]
+        assert max(counts) - min(counts) <= 1
         assert sum(part.queries for part in written) == len(QUERIES)
 
 
@@ -300,12 +287,11 @@ def test_a_sample_is_not_a_subset_of_the_first_part_of_a_split(
 
 
 @pytest.mark.usefixtures("chunks")
-@pytest.mark.parametrize("memory", [1, 300, 3000, 1 << 24])
-def test_sorting_brings_rows_together_stably(memory: int, tmp_path: Path) -> None:
+def test_sorting_brings_rows_together_stably(tmp_path: Path) -> None:
     rng = random.Random(2)
     rows = [(rng.choice("abcdefgh"), i) for i in range(200)]
     (tmp_path / "in").write_text("".join(f"{i % 5} qid:{q} 1:{i}\n" for q, i in rows))
-    tools.sort(tmp_path / "in", str(tmp_path / "out"), memory=memory)
+    tools.sort(tmp_path / "in", str(tmp_path / "out"))
     firsts = {q: min(i for p, i in rows if p == q) for q, _ in rows}
     expected = sorted(rows, key=lambda row: (firsts[row[0]], row[1]))
     assert (tmp_path / "out").read_text() == "".join(
@@ -363,9 +349,9 @@ BAD_TEXTS: dict[str, tuple[str, str]] = {
     "comments": ("# a\n\n", "no rows"),
     "no qid": ("1 qid:1 1:1\n\n1 1:1\n", ":3:3: the row has no qid"),
     "label": ("1 qid:1 1:1\nx qid:1\n", ":2:1: label 'x' is not a number"),
-    "no label": ("1 qid:1 1:1\nqid:1 1:1\n", ":2:1: .*label is missing"),
+    "no label": ("1 qid:1 1:1\nqid:1 1:1\n", ":2:1: .*not with a label"),
     "empty qid": ("1 qid: 1:1\n", ":1:3: qid '' is empty"),
-    "float qid": ("1 qid:2.5 1:1\n", ":1:3: .*not an integer"),
+    "float qid": ("1 qid:2.5 1:1\n", ":1:3: .*whole numbers"),
     "hash": ("1 qid:1#x 1:1\n", ":1:3: .*blank"),
     "nan": ("nan qid:1 1:1\n", ":1:1: label 'nan' is not a number"),
     "nul": ("1 qid:\x001 1:1\n", "NUL byte"),
@@ -408,7 +394,7 @@ def test_a_kill_leaves_old_outputs_as_they_were(name: str, tmp_path: Path) -> No
     (tmp_path / "good").write_bytes(TEXT)
     outputs = run(name, tmp_path / "good", tmp_path / "out.txt")
     before = {path: path.read_bytes() for path in outputs}
-    options = ["--parts", "a=0.5,b=0.3,c=0.2"] if name == "split" else ["--memory-limit", "1MiB"]
+    options = ["--parts", "a=0.5,b=0.3,c=0.2"] if name == "split" else []
     command = [
         sys.executable,
         "-m",
@@ -521,8 +507,9 @@ def test_an_output_without_queries_is_refused(tmp_path: Path) -> None:
         (lambda s: tools.sample(s, "o", 0), "queries=0"),
         (lambda s: tools.sample(s, "o", 0.0), "queries=0.0"),
         (lambda s: tools.sample(s, "o", 1.5), "queries=1.5"),
-        (lambda s: tools.sort(s, "o", memory=0), "memory=0"),
+        (lambda s: tools.sample(io.BytesIO(), "o", 9), "save the stream to a file"),
         (lambda s: tools.sort(s, "o.csv"), "--format csv"),
+        (lambda s: tools.sort(s, "o.txt.zst"), "end the name in .gz"),
         (lambda s: tools.sample([s, s], "o", 1.0), "given twice"),
     ],
 )
@@ -562,19 +549,18 @@ def test_fault_011_an_endless_line_is_refused(tmp_path: Path) -> None:
         run("sort", tmp_path / "comments", tmp_path / "out")
 
 
-@pytest.mark.parametrize("name", ["sort", "shard"])
+@pytest.mark.parametrize("name", ["split", "shard"])
 def test_fault_057_memory_stays_flat_whatever_is_unpacked(name: str, tmp_path: Path) -> None:
     text = b"".join(b"1 qid:%d 1:1 2:%s\n" % (i, b"0" * 5000) for i in range(9000))
     (tmp_path / "in").write_bytes(gzip.compress(text, 1))
     size = len(text)
     del text
-    (tmp_path / "small").write_bytes(gzip.compress(b"1 qid:1 1:1\n2 qid:2 1:1\n3 qid:3 1:1\n"))
+    (tmp_path / "small").write_bytes(gzip.compress(TEXT))
     # Modules and kernels that are loaded once are not counted.
     run(name, tmp_path / "small", tmp_path / "first")
     tracemalloc.start()
     try:
-        options = {"memory": 1 << 20} if name == "sort" else {}
-        paths = run(name, tmp_path / "in", tmp_path / "out", **options)
+        paths = run(name, tmp_path / "in", tmp_path / "out")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

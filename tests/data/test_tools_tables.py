@@ -158,12 +158,11 @@ def test_a_sample_by_number_is_the_smallest_of_every_larger_one(source: Path) ->
     assert [row for row in original(source) if row in many] == many
 
 
-@pytest.mark.parametrize("memory", [1, 3000, 1 << 28])
-def test_sorting_is_what_the_reader_regroups(memory: int, source: Path, tmp_path: Path) -> None:
+def test_sorting_is_what_the_reader_regroups(source: Path, tmp_path: Path) -> None:
     scattered = make_table()
     order = np.random.default_rng(1).permutation(scattered.num_rows)
     mixed = write(scattered.take(order), source.with_name("mixed" + "".join(source.suffixes)))
-    written = tools.sort(mixed, str(output(source)), memory=memory)
+    written = tools.sort(mixed, str(output(source)))
     assert written.rows == scattered.num_rows
     assert sorted(map(repr, rows_of(output(source)))) == sorted(map(repr, original(source)))
     options = {"drop": ("sku", "price", "at"), "categorical": ("colour",)}

@@ -87,7 +87,7 @@ def test_sorting_is_what_the_reader_regroups(text: bytes, chunk: int) -> None:
         patch.setattr(_queries, "CHUNK_BYTES", chunk)
         output = Path(folder) / "out"
         theirs = refusal_of(lambda: read_libsvm(io.BytesIO(text), regroup=True, **options))
-        ours = refusal_of(lambda: tools.sort(io.BytesIO(text), str(output), memory=60))
+        ours = refusal_of(lambda: tools.sort(io.BytesIO(text), str(output)))
         if (
             ours is not None
         ):  # the reader refuses it too; it may have stumbled over something in front of it

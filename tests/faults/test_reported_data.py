@@ -128,7 +128,7 @@ def test_report_04_predict_takes_rows_without_labels(model: str, qid: str) -> No
     assert scores(model, "bare.gz") == expected
 
 
-def test_report_04_verify_and_export_take_rows_without_labels_and_others_name_a_command(
+def test_report_04_verify_and_export_take_rows_without_labels(
     model: str,
 ) -> None:
     scores(model, "train.txt")
@@ -136,21 +136,8 @@ def test_report_04_verify_and_export_take_rows_without_labels_and_others_name_a_
     succeed("verify", model, bare, "--against", "scores.txt")
     succeed("export", model, bare, "--to", "lightgbm", "-o", "copy.txt")
     for command in (("train", bare, *TRAIN, "--model", "m.txt"), ("evaluate", model, bare)):
-        result = refuse(*command, says=("bare.txt:1:1", "qid:1", "sed"))
-    doctor = invoke("doctor", bare)
-    assert (doctor.exit_code, "fix: sed" in doctor.stdout) == (2, True)
-    command = re.search("`(.+?)`", result.stderr)[1].replace("FILE", bare)  # type: ignore[index]
-    subprocess.run(["bash", "-c", command], check=True)
-    assert scores(model, "bare.txt.new") == scores(model, "train.txt")
-
-
-@pytest.mark.parametrize("word", ["?", "nan", "NULL"])
-def test_report_04_words_for_no_label_have_a_command(model: str, word: str) -> None:
-    expected = scores(model, "train.txt")
-    result = refuse("predict", model, write("words.txt", rows(f"{word} ")), "-o", "s.txt")
-    command = re.search("`(.+?)`", result.stderr)[1].replace("FILE", "words.txt")  # type: ignore[index]
-    subprocess.run(["bash", "-c", command], check=True)
-    assert scores(model, "words.txt.new") == expected
+        refuse(*command, says=("bare.txt:1:1", "qid:1", "not with a label"))
+    assert invoke("doctor", bare).exit_code == 2
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["bare first", "bare later"])
@@ -167,26 +154,19 @@ def test_a_label_for_each_class_is_no_grade(first: int) -> None:
     with open("classes.txt", "wb") as file:
         dump_svmlight_file(X[order], Y[order, None], file, query_id=QID, multilabel=True)
     place = f"classes.txt:{2 - first}:"
-    result = refuse("train", "classes.txt", *TRAIN, "--model", "m.txt", says=(place, "multilabel"))
-    assert "sed" not in result.stderr
+    refuse("train", "classes.txt", *TRAIN, "--model", "m.txt", says=(place, "multilabel"))
 
 
-def test_report_09_whole_decimals_as_ids_are_refused_with_a_command(model: str) -> None:
+def test_report_09_whole_decimals_as_ids_are_refused(model: str) -> None:
     path = write("decimal.txt", rows(qid="qid:{qid}.0 "))
-    result = refuse("train", path, *TRAIN, "--model", "m.txt", says=("decimal.txt:1:3", "'1.0'"))
-    command = re.search("`(.+?)`", result.stderr)[1].replace("FILE", path)  # type: ignore[index]
-    subprocess.run(["bash", "-c", command], check=True)
-    assert Path("decimal.txt.new").read_text() == Path("train.txt").read_text()
+    refuse("train", path, *TRAIN, "--model", "m.txt", says=("decimal.txt:1:3", "'1.0'", "point"))
 
 
-@pytest.mark.parametrize(
-    ("head", "mark", "words"),
-    [("", "|", "'|'"), ("", "\1", "'\\x01'"), ("", " ", "' '"), ("# by x\n", ",", "tail")],
-)
-def test_tables_of_other_programs_are_named(head: str, mark: str, words: str) -> None:
+@pytest.mark.parametrize(("head", "mark"), [("", "|"), ("", "\1"), ("", " "), ("# by x\n", ",")])
+def test_tables_of_other_programs_are_refused_with_their_columns(head: str, mark: str) -> None:
     text = FRAME.assign(label=Y, qid=QID).to_csv(index=False, sep=mark)
     Path("t.csv").write_text(head + text)
-    refuse("train", "t.csv", *TRAIN, "--model", "m.txt", says=("t.csv:1", words))
+    refuse("train", "t.csv", *TRAIN, "--model", "m.txt", says=("t.csv:1", "no column is called"))
 
 
 def test_report_03_a_second_query_column_that_becomes_a_feature_is_said() -> None:
@@ -223,19 +203,12 @@ def test_parts_for_more_files_than_queries_name_the_queries(model: str) -> None:
     assert "seed" not in result.stderr
 
 
-def test_report_11_label_and_weight_are_refused_with_commands_that_write_both(model: str) -> None:
+def test_report_11_label_and_weight_are_refused(model: str) -> None:
     pairs = [f"{y}:{q} qid:{q} 1:{row[0]}" for y, q, row in zip(Y, QID, X, strict=True)]
     path = write("pairs.txt", pairs)
     refuse("predict", model, path, "-o", "s.txt", says=("pairs.txt:1:1", "label:weight"))
     assert "label:weight" in invoke("doctor", path).stdout
-    result = refuse(
-        "train", path, *TRAIN, "--model", "m.txt", says=("pairs.txt:1:1", "label:weight")
-    )
-    command = re.search("`(.+?)`", result.stderr)[1].replace("FILE", path)  # type: ignore[index]
-    subprocess.run(["bash", "-c", command], check=True)
-    data = boostrank.read("pairs.txt.new")
-    assert data.queries.weights is not None
-    assert (data.labels.tolist(), data.queries.weights.tolist()) == (Y.tolist(), [1, 2, 3, 4, 5, 6])
+    refuse("train", path, *TRAIN, "--model", "m.txt", says=("pairs.txt:1:1", "FILE.weight"))
 
 
 def test_report_11_label_and_weight_without_query_ids(model: str) -> None:

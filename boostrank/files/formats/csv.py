@@ -38,10 +38,8 @@ from boostrank.options import typed_names
 _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
 _INF = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _TRUTH = frozenset((b"True", b"true", b"TRUE", b"False", b"false", b"FALSE"))
-_SEPARATOR_REMEDIES = {",": "pass --format csv", "\t": "pass --format tsv"}
 _VALUE = re.compile(rf"{NUMERIC.pattern}|true|false", re.IGNORECASE)
 _BLANK = STAND_INS | {b""}
-_LIBSVM = re.compile(rb"[+-]?[\d.]\S*[ \t]+(qid:\S+|\d+:\S+)")
 
 
 class CsvSource(TableSource):
@@ -73,25 +71,9 @@ class CsvSource(TableSource):
         """Return the column names in the first line."""
         if not line.strip():
             raise DataError("the first line is blank or the file is empty: name the columns")
-        # Recognise libsvm text and comments before they become column names.
-        if _LIBSVM.match(line):
-            raise DataError(
-                "the file seems to be libsvm text (label qid:ID number:value ...):"
-                f" {quote_token(line)}; pass --format libsvm"
-            )
         reason, row = self._row(line, 0)
         if reason:
             raise DataError(f"the first line does not name the columns: {reason}")
-        is_single = len(row) == 1
-        if line.lower().startswith(b"sep=") or (is_single and line.startswith(b"#")):
-            raise DataError(
-                "the first line is a comment, or Excel's separator: `tail -n +2` removes it"
-            )
-        # Suspect another delimiter.
-        for separator in ",\t;|\1 ":
-            if is_single and separator in row[0]:
-                remedy = _SEPARATOR_REMEDIES.get(separator, "write commas")
-                raise DataError(f"the columns seem to be separated by {separator!r}: {remedy}")
         return list(map(str.strip, row))
 
     def batch(self, file: File, chunk: Any) -> Batch:
@@ -193,16 +175,15 @@ class CsvSource(TableSource):
         arrays: dict[str, Any] = {}
         for name in texts:
             arrays[name] = pa.array([cells[name] for cells in rows.values()], pa.string())
-        # Read the numbers, and mark words that seem to stand for missing values.
+        # Read the numbers.
         for name in numbers:
             values, is_feature = [], name in features
             for line, cells in rows.items():
                 word = cells[name].strip()
                 value, reason = self._number(word, name, is_feature)
                 values.append(value)
-                is_stand_in = is_feature and word.encode().lower() in STAND_INS
                 if reason:
-                    faults.append(Fault(line, reason, stand_in=word * is_stand_in))
+                    faults.append(Fault(line, reason))
             arrays[name] = pa.array(values, pa.float64())
         return Batch(file, np.array(list(rows), np.int64), len(raw_lines), arrays, faults)
 

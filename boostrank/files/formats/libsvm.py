@@ -28,7 +28,6 @@ from boostrank.files.chunks import (
     CELL,
     LONE_RETURN,
     NUL_BYTE,
-    NUMBER,
     STAND_INS,
     STANDS_FOR_MISSING,
     Text,
@@ -36,7 +35,6 @@ from boostrank.files.chunks import (
     open_any,
     open_text,
     quote_token,
-    separator_in,
 )
 from boostrank.files.names import name_in, names_in_head, same_names, words_in
 from boostrank.files.side_files import GROUP_SUFFIXES, find_sidecar
@@ -49,42 +47,24 @@ _INF, _REPEATED = ("stop", "keep", "missing"), ("stop", "first", "last")
 _NUMBER = re.compile(rb"[^ \t\r\n#]+")
 _HEAD = re.compile(rb"(?:[ \t]*(?:#[^\n]*|\r?)\n)*")
 _BASE = re.compile(rb"(?im)^[ \t]*#[ \t]*column indices are (zero|one)-based")  # scikit-learn
-_NAMED = re.compile(rb"[^\W\d][^\s:]*:[-+.\d]\S*")
-_TO_TABLE = (
-    'import sys, pandas; rows = [line.split("#")[0].split() for line in open(sys.argv[1])];'
-    ' pandas.DataFrame([dict([("label", row[0])] + [cell.rsplit(":", 1) for cell in row[1:]]) for'
-    " row in rows if row]).fillna(0).to_csv(sys.argv[2], index=False)"
-)
 
 # Codes that the parser does not distinguish.
-_UNEXPECTED_LABEL, _WEIGHTED, _SOME_UNLABELLED, _ALL_UNLABELLED = range(
-    parse.INCOMPLETE + 1, parse.INCOMPLETE + 5
-)
-_NUMERIC_QID, _SECOND_QID, _NAMED_FEATURE = range(parse.INCOMPLETE + 5, parse.INCOMPLETE + 8)
+_UNEXPECTED_LABEL, _NO_LABEL = parse.INCOMPLETE + 1, parse.INCOMPLETE + 2
 _MESSAGES = {
     parse.LABEL: "label {token} is not a number; each row has one label, finite in float64 and"
-    " with a decimal point",
+    " with a decimal point; a table needs --format csv or tsv",
     _UNEXPECTED_LABEL: "the row has the label {token}, but the first rows have none",
-    _WEIGHTED: "{token} is label:weight, as in XGBoost, but FILE.weight holds weights; run"
-    r" `sed -E 's/^([^:# ]+):[^ ]+/\1/' {file} > {file}.new;"
-    r" sed -En 's/^[^:# ]+:([^ ]+).*/\1/p' {file} > {file}.new.weight`",
-    _SOME_UNLABELLED: "the row starts with {token}: its label is missing, but other rows have one"
-    " (in scikit-learn, pass multilabel=False)",
-    _ALL_UNLABELLED: "the row starts with {token}: its label is missing, which only predict, verify"
-    " and export allow; `sed 's/^[^#]/0 &/' {file} > {file}.new` writes 0",
+    _NO_LABEL: "the row starts with {token}, and not with a label; predict, verify and export read"
+    " files in which no row has one; weights in label:weight belong to FILE.weight; scikit-learn"
+    " writes single labels with multilabel=False",
     parse.NO_QID: "the row has no qid; write qid:ID after the label"
     " (or, for all rows, sizes to FILE.query)",
     parse.UNEXPECTED_QID: "the row has {token}, but the first rows have no qid;"
     " all rows or none must have one",
-    parse.QID: "qid {value} is empty, contains control characters or '#', or is not UTF-8;"
-    " put a blank before a comment",
-    _NUMERIC_QID: "qid {value} is not an integer; if its decimals are zeros,"
-    " `sed -E 's/(qid:[0-9]+)\\.0* /\\1 /' {file} > {file}.new` writes integers",
-    parse.FEATURE: "{token} is not of the form number:value,"
-    " with a feature number that is whole and not negative",
-    _SECOND_QID: "{token} is the second qid of the row, or does not follow the label",
-    _NAMED_FEATURE: "{token} is not of the form number:value, but has a name;"
-    f" python -c '{_TO_TABLE}' {{file}} {{file}}.csv writes a table",
+    parse.QID: "qid {value} is empty, a decimal, contains control characters or '#', or is not"
+    " UTF-8; put a blank before a comment, and write whole numbers without a point",
+    parse.FEATURE: "{token} is not of the form number:value, with a feature number that is whole"
+    " and not negative; features with names belong to a table, such as CSV",
     parse.ZERO_ID: "feature 0 occurs, but the file or the training data count from 1 (the default"
     " of arrays); use --zero-based true if they count from 0",
     parse.LARGE_ID: "feature number {number} is above {most:,}; raise --max-feature if it is"
@@ -133,24 +113,10 @@ def _find_invalid_bytes(text: bytes, code: int, line: int, at: int) -> Fault | N
         return Fault(line, reason, at)
     if lone := re.search(rb"\r(?!\Z)", text):
         return Fault(line, LONE_RETURN, at + lone.start())
-    if code not in (parse.QID, parse.COMMENT, _NAMED_FEATURE) and not text.isascii():
+    if code not in (parse.QID, parse.COMMENT) and not text.isascii():
         reason = "has characters outside ASCII; write numbers with the digits 0-9"
         return Fault(line, f"{quote_token(text)} {reason}", at)
     return None
-
-
-def check_no_table(head: bytes, file: str) -> None:
-    """Refuse a table that was passed as libsvm text."""
-    separator, line = separator_in(head), head.partition(b"\n")[0]
-    if line.count(b",") > 1 and not re.search(rb"[ #]", line.strip()) and not CELL.search(line):
-        separator = separator or b","
-    if separator:
-        kind = "csv" if separator == b"," else "tsv"
-        raise FileFormatError(
-            f"the file seems to be {kind.upper()}: {quote_token(line)}; use --format {kind}",
-            file=file,
-            line=1,
-        )
 
 
 class LibsvmSource(Source):
@@ -168,11 +134,10 @@ class LibsvmSource(Source):
         """Read names and the first feature's number from comments, and settle the options.
 
         Raises:
-            FileFormatError: the file is a table, or its comments contradict earlier files.
+            FileFormatError: the comments of the file contradict earlier files.
         """
         self._names = same_names(self._names, names_in_head(file.head, file.name), file.name)
         if len(self._open) == 1:
-            check_no_table(file.head, file.name)
             self._choose_options(file)
         number, base = _base_in_comment(file.head), self.base
         if None not in (number, base) and number != base and self.reading.zero_based == "auto":
@@ -230,10 +195,7 @@ class LibsvmSource(Source):
         # The beginning and the side files of the first file decide whether rows have labels and
         # query ids.
         rows = _first_rows(first.head)
-        self.lacks_labels = _lack_labels(rows)
-        self.some_lack_labels = self.lacks_labels and len({b":" in row[0] for row in rows}) > 1
-        self.weighted = bool(rows) and b":" in rows[0][0] and not self.lacks_labels  # label:weight
-        self.unlabelled = self.lacks_labels and (reading.rows_alone or not reading.labelled)
+        self.unlabelled = (reading.rows_alone or not reading.labelled) and _lack_labels(rows)
         has_qid = any(token.startswith(b"qid:") for row in rows for token in row)
         alone = reading.rows_alone or find_sidecar(first.path, GROUP_SUFFIXES) is not None
         self.has_qid = has_qid or reading.whole or not alone
@@ -249,15 +211,15 @@ class LibsvmSource(Source):
             scratch = Scratch(0, self.options)
         if scratch.size < text.size:
             scratch = Scratch(text.size, self.options)
-        block = self._parse(text, scratch, self.reading.missing_tokens)
+        block = self._parse(text, scratch)
         self._free.append(scratch)
         if not self.reading.whole:  # written text must not change
             file.buffers.append(text.buffer)
         return block
 
-    def _parse(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
+    def _parse(self, text: Text, scratch: Scratch) -> Block:
         # Lay out the words for missing values in one array for the compiled parser.
-        words = [token.encode() for token in tokens]
+        words = [token.encode() for token in self.reading.missing_tokens]
         token_text = np.array([*b"".join(words)], np.uint8)
         token_ends = np.cumsum([len(word) for word in words], dtype=np.int64)
         options, state = self.options.copy(), scratch.state
@@ -276,30 +238,19 @@ class LibsvmSource(Source):
                 break
             numbers = [next(_NUMBER.finditer(text.buffer, start))[0] for start in undecided]
             decided = np.array(list(map(float, numbers)))
-        return self._block(text, scratch, tokens)
+        return self._block(text, scratch)
 
-    def _block(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
+    def _block(self, text: Text, scratch: Scratch) -> Block:
         counts = scratch.state[: slots.N_STATE].copy()
         rows, bad = int(counts[slots.ROWS]), int(counts[slots.BAD_ROWS])
         described = scratch.bad[: min(bad, slots.BAD_KEPT)].tolist()
-        faults = [self._fault(fault, text) for fault in described]
-        stand_ins = {
-            fault.stand_in: (fault.line, fault.column)
-            for fault in reversed(faults)
-            if fault.stand_in
-        }
-        if self.reading.lenient and stand_ins:  # parse again with these words as missing values
-            again = self._parse(text, scratch, [*tokens, *stand_ins])
-            again.stand_ins = stand_ins | again.stand_ins
-            again.stand_in_rows += bad - int(again.counts[slots.BAD_ROWS])
-            return again
         # Copy the rows out of the buffers, which the next chunk reuses.
         block = Block(
             scratch.labels[:rows].copy(),
             counts,
             scratch.lines[:rows].copy(),
             runs=scratch.runs[: counts[slots.RUNS]].copy(),
-            bad=faults,
+            bad=[self._fault(fault, text) for fault in described],
             unterminated=text.unterminated,
             size=text.size,
         )
@@ -329,63 +280,36 @@ class LibsvmSource(Source):
         token = token.removesuffix(b"\r")
         if code != parse.QID:
             token = token.partition(b"#")[0]
-        code = self._choose_code(code, token, begins=at == 0)
+        if self.unlabelled and at == 0 and code in (parse.NO_QID, parse.FEATURE):
+            code = _UNEXPECTED_LABEL
+        elif code == parse.LABEL and CELL.match(token):
+            code = _NO_LABEL
         invalid = _find_invalid_bytes(unread, code, line_number, at + 1)
         if invalid is not None:
             return invalid
         # Choose the message.
         number, _, value = token.partition(b":")
-        file = shlex.quote(text.path or "FILE")
         message = _MESSAGES[code].format(
             token=quote_token(token),
             number=quote_token(number),
             value=quote_token(value),
             feature=feature,
-            file=file,
             most=self.reading.max_feature,
         )
-        # Some codes have more to say, or another place in the line.
-        if code == parse.LABEL and token.lower() in (*STAND_INS, b"nan"):
-            command = f"sed -E 's/^[^ #]+ //' {file} > {file}.new"
-            message += f"; for predict, `{command}` leaves labels out"
-        stand_in = ""
+        # Some codes have more to say.
         if code == parse.VALUE and value.lower() in STAND_INS:
-            stand_in = value.decode()
-            message += STANDS_FOR_MISSING.format(shlex.quote(stand_in))
+            message += STANDS_FOR_MISSING.format(shlex.quote(value.decode()))
         if code != parse.INCOMPLETE and end >= text.size and at + len(token) >= len(line.rstrip()):
             message += "; the last line has no newline: the file may be truncated"
-        if code in (parse.DUPLICATE, parse.ZERO_ID):
-            feature *= code == parse.DUPLICATE
-            places = [
-                match.start(1) for match in re.finditer(rb"(?<![^ \t])(0*%d):" % feature, line)
-            ]
-            at = places[code == parse.DUPLICATE]
         if code == parse.LARGE_ID and self.reading.rows_alone:
             last = self.options[parse.LIMIT]
             message = (
                 f"feature {feature} occurs, but the model has the features {self.base} to {last}:"
                 f" the data must match its training data, and count from {self.base}, too"
             )
-        return Fault(line_number, message, at + 1, stand_in)
-
-    def _choose_code(self, code: int, token: bytes, *, begins: bool) -> int:
-        """Return the code of an error by its token, which may begin the line."""
-        number, _, value = token.partition(b":")
-        if self.unlabelled and begins and code in (parse.NO_QID, parse.FEATURE):
-            return _UNEXPECTED_LABEL
-        if code == parse.LABEL and CELL.match(token):
-            if self.weighted:
-                return _WEIGHTED
-            if self.some_lack_labels or not self.lacks_labels:
-                return _SOME_UNLABELLED
-            return _ALL_UNLABELLED
-        if code == parse.QID and NUMBER.match(value):
-            return _NUMERIC_QID
-        if code == parse.FEATURE and number == b"qid":
-            return _SECOND_QID
-        if code == parse.FEATURE and _NAMED.fullmatch(token):
-            return _NAMED_FEATURE
-        return code
+        # The parser tells the line of a feature that is 0 or repeated, not the place.
+        column = 0 if code in (parse.DUPLICATE, parse.ZERO_ID) else at + 1
+        return Fault(line_number, message, column)
 
     def _keep_cells(self, block: Block, scratch: Scratch) -> None:
         """Store the values in the block, in dense or sparse form, whichever is smaller."""
