@@ -8,7 +8,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from click import echo
 
@@ -489,45 +489,37 @@ def propensities(options: PropensityCommand) -> None:
     say(f"from {estimated.moved:,} clicked documents that were shown at several positions")
 
 
-class SimulateClicks(ThreadOptions, SeedOptions, group="Users"):
+class SimulateClicks(ThreadOptions, SeedOptions):
     """Arguments and options of `boostrank data simulate-clicks`."""
 
     ranker: str = argument("MODEL|SCORES", file="read")
     data: tuple[str, ...] = argument("DATA...", file="data")
-    output: str = option("Click log to write.", file="write", group="Options")
+    output: str = option("Click log to write.", file="write")
     impressions: int = option("Number of lists shown per query.", 10, ge=1)
-    users: str = option(
-        "User model. position: examine position p with probability 1/p. cascade: scan from the top"
-        " until they leave. trust: as position, with trust in the top documents.",
-        "position",
-        choices="position cascade trust",
-    )
 
 
 @Command
 def simulate_clicks(options: SimulateClicks, reading: FileOptions) -> None:
     """Simulate clicks on graded DATA, to test learning from clicks with a known truth.
 
-    MODEL|SCORES ranks each list with some noise, and the first ten documents are shown. Write a
-    line `row,position,impressions,clicks` for each document and position where it was shown. Rows
-    are numbered from 1 in the order of DATA.
+    MODEL|SCORES ranks each list with some noise, and the first ten documents are shown. Users
+    examine position p with probability 1/p. Write a line `row,position,impressions,clicks` for each
+    document and position where it was shown. Rows are numbered from 1 in the order of DATA.
     """
     if reading.on_bad_line == "skip":
         raise InputError(
             "--on-bad-line skip cannot be used, because click logs count all rows of the file"
         )
-    from boostrank.clicks.simulate import Users, simulate_clicks
+    from boostrank.clicks.simulate import simulate_clicks
     from boostrank.model.scores import load_ranker, scores_of
 
     model, reader = load_ranker(options.ranker), Reader(reading, options, names=True)
     documents = reader.read_for({options.ranker: model}, options.data)[options.ranker]
     scores = scores_of(options.ranker, model, documents, options.threads)
-    users = Users(cast(Any, options.users))
     log = simulate_clicks(
         documents.labels,
         documents.queries,
         scores,
-        users,
         impressions=options.impressions,
         seed=options.seed,
     ).renumbered(documents.input_rows)
