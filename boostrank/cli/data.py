@@ -24,7 +24,6 @@ from boostrank.options import (
     Options,
     ThreadOptions,
     argument,
-    listed_names,
     option,
 )
 
@@ -408,29 +407,10 @@ class CountClicks(Options):
     output: str = option(
         "Click log to write; --clicks finds DATA.clicks next to DATA.", file="write"
     )
-    position: str = option(
-        "Column with the document's position in the list, from 1.", "position", metavar="COLUMN"
-    )
-    clicked: str = option(
-        "Column with clicks: 1 or true, 0 or false; with --impressions, their number.",
-        "clicked",
-        metavar="COLUMN",
-    )
-    impressions: str | None = option(
-        "Column with the number of impressions.", metavar="COLUMN", shown="one per row"
-    )
-    row: str = option(
-        "Column with the document's row in the data, from 1.", "row", metavar="COLUMN"
-    )
-    key: Any = option(
-        "Columns that identify a document in both tables, instead of --row.",
-        parse=("COLUMN,...", listed_names),
-        needs="documents",
-    )
     documents: str | None = option(
-        "Table of documents with the columns of --key, or a pattern in quotes.",
+        "Table of documents, or a pattern in quotes, to find rows by query and document instead of"
+        " the column `row`.",
         file="data",
-        needs="key",
     )
 
 
@@ -438,17 +418,17 @@ class CountClicks(Options):
 def count_clicks(options: CountClicks) -> None:
     """Count session logs, one row per impression, into a click log by document and position.
 
-    SESSIONS are CSV, TSV, Parquet or Arrow files of any size, which are read once.
+    SESSIONS are CSV, TSV, Parquet or Arrow files of any size, which are read once. They have the
+    columns position, from 1, clicked, 1 or true, else 0 or false, and row, the document's row in
+    the data, from 1.
     """
     from boostrank.clicks.tables import count_clicks
 
     started = time.monotonic()
-    settings = dict(vars(options))
-    output, keys = settings.pop("output"), settings.pop("key") or ()
-    log = count_clicks(**settings, keys=keys)
-    log.write(output)
-    say(f"{output}: {log!r}, counted in {duration(time.monotonic() - started)}")
-    echo(output)
+    log = count_clicks(options.sessions, options.documents)
+    log.write(options.output)
+    say(f"{options.output}: {log!r}, counted in {duration(time.monotonic() - started)}")
+    echo(options.output)
 
 
 class PropensityCommand(JsonOptions, group="Options"):
