@@ -204,11 +204,11 @@ def with_weights(queries: QueryIndex, values: Float64Array) -> QueryIndex:
 
 
 def queries_given(sizes: Any, weight: Any, rows: int) -> QueryIndex:
-    """Create queries from an engine's group sizes and row weights (or None)."""
+    """Create queries from LightGBM's group sizes and row weights (or None)."""
     if sizes is None or not len(sizes):
         raise DataError(
-            "the data set has no queries: pass group sizes (LightGBM: group=, XGBoost: qid= or"
-            " group=); without them all rows would be one query"
+            "the data set has no queries: pass group sizes as group=; without them all rows would"
+            " be one query"
         )
     queries = queries_of_sizes(sizes, rows)
     if weight is None or not len(weight):

@@ -682,7 +682,7 @@ class RankingDataset:
         record: DataRecord = {
             "rows": self.n_documents,
             "queries": len(self.queries),
-            "absent": options.pop("absent", "zero"),
+            "absent": "zero",
             "files": list(self.provenance.files),
             "index_base": self.provenance.index_base,
             "reader": options,
@@ -735,15 +735,14 @@ def _hash_numbers(values: Array | None) -> str | None:
 
 
 def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None) -> RankingDataset:
-    """Return a `RankingDataset` unchanged, or convert the rows that a data set of an engine keeps.
+    """Return a `RankingDataset` unchanged, or convert the rows that a `lgb.Dataset` keeps.
 
     Args:
         what: name of the argument, used in messages.
-        names: feature names for a data set of an engine that has none.
+        names: feature names for a `lgb.Dataset` that has none.
 
     Raises:
-        ParameterError: the object is of another type, or an engine's data set that lacks the
-            required data.
+        ParameterError: the object is of another type, or lacks the required data.
     """
     if isinstance(data, RankingDataset):
         return data
@@ -754,5 +753,4 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
     converted = RankingDataset.from_arrays(
         content.features, content.labels, group=queries.sizes, feature_names=names
     )
-    options = {"absent": "missing"} if content.absent_is_missing else {}
-    return replace(converted, queries=queries, provenance=Provenance(options=options))
+    return replace(converted, queries=queries)
