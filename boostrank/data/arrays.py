@@ -54,8 +54,9 @@ def check_rows(X: Any) -> None:
     if not isinstance(X, list | tuple) or any(isinstance(row, Mapping) for row in X):
         raise DataError(
             f"X is of type {type(X).__name__}, but must be a frame, an array or a sparse matrix:"
-            " pandas.DataFrame(X) takes names of columns, or pandas.DataFrame([X]) for one row;"
-            " boostrank.train and model_.predict take data sets, boostrank.read takes files"
+            " pandas.DataFrame(X) takes names of columns, pandas.DataFrame([X]) one row, and"
+            " X.to_table() or X.to_pandas() collects what is in a database; boostrank.train and"
+            " model_.predict take data sets, boostrank.read takes files"
         )
 
 
