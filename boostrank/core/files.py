@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import errno
 import glob
-import hashlib
 import os
 import re
 import secrets
 import shutil
-import socket
 import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,7 +35,6 @@ try:
 except ModuleNotFoundError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-_LONGEST_NAME = 200  # bytes
 _NO_FOLLOWING = (
     getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 )
@@ -97,8 +94,6 @@ def leads_to(path: str, descriptor: int) -> bool:
 def lock_path(path: str | PathLike[str]) -> str:
     """Return the path of the hidden lock file that `reserved` uses for an output file."""
     folder, name = os.path.split(os.path.realpath(path))
-    if len(os.fsencode(name)) > _LONGEST_NAME:  # leave room for prefix and suffix
-        name = f"{name[:30]}.{hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()}"
     return os.path.join(folder, f".{name}.lock")
 
 
@@ -114,13 +109,9 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
     try:
         descriptor = _locked(lock_file)
     except BlockingIOError:
-        writer = "another run"
-        with suppress(OSError, ValueError), open(lock_file, "rb") as file:
-            pid, host = file.read(300).decode().split()
-            writer = f"process {int(pid)}" + ("" if host == socket.gethostname() else f" on {host}")
         raise InputError(
-            f"{os.fspath(path)}: {writer} is writing it: wait until it has ended, or choose another"
-            " file"
+            f"{os.fspath(path)}: another run is writing it: wait until it has ended, or choose"
+            " another file"
         ) from None
     if descriptor is None:
         warn_user(
@@ -131,9 +122,6 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
         yield
         return
     try:
-        with suppress(OSError):  # on a full disk the lock holds without the process id
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode())
         yield
     finally:
         with suppress(OSError):

@@ -521,14 +521,11 @@ class RankingDataset:
             if invalid_row is None:
                 continue
             row = start + invalid_row
-            row_values = [
-                f"{name}={float(values[name][invalid_row]):g}" for name in expression.columns
-            ]
             raise self.queries.row_error(
                 row,
-                f"gain {expression.text!r} is {gains[row]:g} ({', '.join(row_values)}): gains must"
-                " be finite and at least 0; where(isnan(x), 0, x) replaces missing values, and"
-                " max(..., 0) or clip limits gains",
+                f"gain {expression.text!r} is {gains[row]:g}: gains must be finite and at"
+                " least 0; where(isnan(x), 0, x) replaces missing values, and max(..., 0) or clip"
+                " limits gains",
             )
         # Record the expression, from which other data get the same gain.
         options = {**self.provenance.options, "gain": expression.text}
