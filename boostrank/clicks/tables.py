@@ -70,7 +70,11 @@ def count_clicks(sessions: Sequence[AnyPath], documents: AnyPath | None = None) 
             repeated.
         DataError: the table has none of the documents.
     """
-    index = None if documents is None else _index_of(documents)
+    index: Any = None
+    n_documents = None
+    if documents is not None:
+        index = _index_of(documents)
+        n_documents = len(index)
     files = [file for path in sessions for file in matching(os.fspath(path))]
     sums, n_rows, lacking, first = _Sums(), 0, 0, ""
     for path in files:
@@ -91,7 +95,7 @@ def count_clicks(sessions: Sequence[AnyPath], documents: AnyPath | None = None) 
         raise FileFormatError("no rows", file=str(files[0]))
     # Warn about impressions of documents that are not in the index, or refuse a log of such ones.
     if lacking == n_rows:
-        document = _describe_key(index[0].as_py()) if index else "no row"
+        document = _describe_key(index[0].as_py()) if n_documents else "no row"
         raise DataError(
             f"the table has none of the documents in the log: it has {document}; the log has"
             f" {first}; write their names alike"
@@ -101,7 +105,7 @@ def count_clicks(sessions: Sequence[AnyPath], documents: AnyPath | None = None) 
             f"{count_of(lacking, 'row')} of {n_rows:,} in the log show documents that the table"
             f" lacks, and are left out; first: {first}"
         )
-    return sums.log(None if index is None else len(index))
+    return sums.log(n_documents)
 
 
 class _Sums:
