@@ -8,7 +8,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from click import echo
 
@@ -24,7 +24,6 @@ from boostrank.options import (
     Options,
     ThreadOptions,
     argument,
-    listed_names,
     option,
 )
 
@@ -395,29 +394,10 @@ class CountClicks(Options):
     output: str = option(
         "Click log to write; --clicks finds DATA.clicks next to DATA.", file="write"
     )
-    position: str = option(
-        "Column with the document's position in the list, from 1.", "position", metavar="COLUMN"
-    )
-    clicked: str = option(
-        "Column with clicks: 1 or true, 0 or false; with --impressions, their number.",
-        "clicked",
-        metavar="COLUMN",
-    )
-    impressions: str | None = option(
-        "Column with the number of impressions.", metavar="COLUMN", shown="one per row"
-    )
-    row: str = option(
-        "Column with the document's row in the data, from 1.", "row", metavar="COLUMN"
-    )
-    key: Any = option(
-        "Columns that identify a document in both tables, instead of --row.",
-        parse=("COLUMN,...", listed_names),
-        needs="documents",
-    )
     documents: str | None = option(
-        "Table of documents with the columns of --key, or a pattern in quotes.",
+        "Table of documents, or a pattern in quotes, to find rows by query and document instead of"
+        " the column `row`.",
         file="data",
-        needs="key",
     )
 
 
@@ -425,17 +405,17 @@ class CountClicks(Options):
 def count_clicks(options: CountClicks) -> None:
     """Count session logs, one row per impression, into a click log by document and position.
 
-    SESSIONS are CSV, TSV, Parquet or Arrow files of any size, which are read once.
+    SESSIONS are CSV, TSV, Parquet or Arrow files of any size, which are read once. They have the
+    columns position, from 1, clicked, 1 or true, else 0 or false, and row, the document's row in
+    the data, from 1.
     """
     from boostrank.clicks.tables import count_clicks
 
     started = time.monotonic()
-    settings = dict(vars(options))
-    output, keys = settings.pop("output"), settings.pop("key") or ()
-    log = count_clicks(**settings, keys=keys)
-    log.write(output)
-    say(f"{output}: {log!r}, counted in {duration(time.monotonic() - started)}")
-    echo(output)
+    log = count_clicks(options.sessions, options.documents)
+    log.write(options.output)
+    say(f"{options.output}: {log!r}, counted in {duration(time.monotonic() - started)}")
+    echo(options.output)
 
 
 class PropensityCommand(JsonOptions, group="Options"):
@@ -476,45 +456,37 @@ def propensities(options: PropensityCommand) -> None:
     say(f"from {estimated.moved:,} clicked documents that were shown at several positions")
 
 
-class SimulateClicks(ThreadOptions, SeedOptions, group="Users"):
+class SimulateClicks(ThreadOptions, SeedOptions):
     """Arguments and options of `boostrank data simulate-clicks`."""
 
     ranker: str = argument("MODEL|SCORES", file="read")
     data: tuple[str, ...] = argument("DATA...", file="data")
-    output: str = option("Click log to write.", file="write", group="Options")
+    output: str = option("Click log to write.", file="write")
     impressions: int = option("Number of lists shown per query.", 10, ge=1)
-    users: str = option(
-        "User model. position: examine position p with probability 1/p. cascade: scan from the top"
-        " until they leave. trust: as position, with trust in the top documents.",
-        "position",
-        choices="position cascade trust",
-    )
 
 
 @Command
 def simulate_clicks(options: SimulateClicks, reading: FileOptions) -> None:
     """Simulate clicks on graded DATA, to test learning from clicks with a known truth.
 
-    MODEL|SCORES ranks each list with some noise, and the first ten documents are shown. Write a
-    line `row,position,impressions,clicks` for each document and position where it was shown. Rows
-    are numbered from 1 in the order of DATA.
+    MODEL|SCORES ranks each list with some noise, and the first ten documents are shown. Users
+    examine position p with probability 1/p. Write a line `row,position,impressions,clicks` for each
+    document and position where it was shown. Rows are numbered from 1 in the order of DATA.
     """
     if reading.on_bad_line == "skip":
         raise InputError(
             "--on-bad-line skip cannot be used, because click logs count all rows of the file"
         )
-    from boostrank.clicks.simulate import Users, simulate_clicks
+    from boostrank.clicks.simulate import simulate_clicks
     from boostrank.model.scores import load_ranker, scores_of
 
     model, reader = load_ranker(options.ranker), Reader(reading, options, names=True)
     documents = reader.read_for({options.ranker: model}, options.data)[options.ranker]
     scores = scores_of(options.ranker, model, documents, options.threads)
-    users = Users(cast(Any, options.users))
     log = simulate_clicks(
         documents.labels,
         documents.queries,
         scores,
-        users,
         impressions=options.impressions,
         seed=options.seed,
     ).renumbered(documents.input_rows)

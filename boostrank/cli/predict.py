@@ -69,7 +69,7 @@ def predict(options: Predict, reading: FileOptions) -> None:
         from boostrank.model.scores import has_names, write_scores
 
         if options.output != "-":
-            check_writable(options.output, streams=True)
+            check_writable(options.output)
         with without("sklearn", "pandas"):  # engines import them needlessly, which takes a second
             model = RankingModel.load(options.model)
         calibration = model.info.calibration

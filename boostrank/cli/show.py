@@ -50,14 +50,14 @@ def check_page(path: str) -> None:
     from boostrank.reporting.html import need_report_extra
 
     need_report_extra()
-    check_writable(path, streams=True)
+    check_writable(path)
 
 
 def write_page(path: str, html: str) -> None:
     """Write a page, and print its path to standard error."""
     from boostrank.core.files import write_atomically
 
-    write_atomically(path, html.encode("utf-8", "backslashreplace"), streams=True)
+    write_atomically(path, html.encode("utf-8", "backslashreplace"))
     say(f"{path}: written")
 
 

@@ -125,7 +125,7 @@ def tune(command: Tune, options: FitOptions, reading: FileOptions) -> None:
         if not progress.trials:
             return
         result = search(0, None)
-    write_atomically(command.output, _as_toml(result, typed, within).encode(), streams=True)
+    write_atomically(command.output, _as_toml(result, typed, within).encode())
     if command.as_json:
         value = result.best.value if result.best else result.start
         suggestion = {"params": result.params, "rounds": result.best_rounds, "value": value}

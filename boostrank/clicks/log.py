@@ -103,20 +103,6 @@ class Propensities:
         return f"Propensities({examinations}{ellipsis}; {self.method})"
 
     @classmethod
-    def power(cls, eta: float, positions: int = 100) -> Propensities:
-        """Return the usual assumption e_p = p^-eta, where eta is 1 for a list that is read from the
-        top.
-        """
-        if not 0.0 <= eta <= 10.0:
-            raise ParameterError(
-                f"eta={eta!r} is out of range; allowed: 0 (no position bias) to 10"
-            )
-        return cls(
-            np.arange(1, positions + 1, dtype=np.float64) ** -eta,
-            method=f"position to the power of -{eta:g}",
-        )
-
-    @classmethod
     def from_dict(cls, content: Any) -> Propensities:
         """Create propensities from the result of `to_dict`."""
         record: Any = as_record(PropensityRecord, content)

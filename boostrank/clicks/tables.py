@@ -16,7 +16,7 @@ from boostrank.clicks.log import (
     ClickLog,
     checked_counts,
 )
-from boostrank.core.errors import DataError, FileFormatError, InputError, warn_user
+from boostrank.core.errors import DataError, FileFormatError, warn_user
 from boostrank.core.files import AnyPath
 from boostrank.core.text import count_of
 from boostrank.core.types import Int64Array, first_true
@@ -24,7 +24,7 @@ from boostrank.files.judgements import recognised
 from boostrank.files.source import matching
 from boostrank.files.tables import Batch, arrow, batches, header_of
 
-_BETWEEN, _ROLES = "\x1f", ("qid", "id")
+_BETWEEN = "\x1f"
 _MANY = 1 << 20
 
 
@@ -40,123 +40,98 @@ def read_clicks(path: AnyPath, n_documents: int | None = None) -> ClickLog:
         FileFormatError: an entry is invalid (the message contains its line), or the file cannot be
             read.
     """
-    log = _sum_tables([path], COLUMNS, n_documents)
+    sums = _Sums()
+    for batch in batches(path, numbers=COLUMNS):
+        rows = batch.whole_column("row", 1, n_documents or MAX_ROWS)
+        sums.add(rows, *checked_counts(batch.number, COLUMNS[1:], batch.refuse))
+    log = sums.log(n_documents)
     if n_documents is not None:
         return log
     file_rows, rows = np.unique(log.rows, return_inverse=True)
     return replace(log, rows=rows, n_documents=file_rows.size)
 
 
-def count_clicks(
-    sessions: Sequence[AnyPath],
-    *,
-    position: str = "position",
-    clicked: str = "clicked",
-    impressions: str | None = None,
-    row: str = "row",
-    keys: Sequence[str] = (),
-    documents: AnyPath | None = None,
-) -> ClickLog:
+def count_clicks(sessions: Sequence[AnyPath], documents: AnyPath | None = None) -> ClickLog:
     """Count impressions and clicks of each document at each position, in one pass over session logs
     of any size.
+
+    The column `position` starts at 1, and `clicked` is 1 or true if the row was clicked, else 0 or
+    false. The column `row` is the document's row in the data, starting at 1.
 
     Args:
         sessions: CSV, TSV (plain or compressed), Parquet or Arrow files or patterns, one row per
             impression.
-        position: column with the position at which the document was shown, starting at 1.
-        clicked: column with 1 or true if the row was clicked, else 0 or false; with `impressions`,
-            a number of clicks.
-        impressions: column with the number of impressions in a row; None counts one impression per
-            row.
-        row: column with the document's row in the data, starting at 1; ignored if `keys` are
-            passed.
-        keys: columns that identify the document, both in the log and in `documents`. A table may
-            name its query and its document otherwise, as `data join` does (qid and doc_id).
-        documents: the document table, or a pattern of its files, which is required with `keys`.
-            Impressions of other documents are left out, with a warning.
+        documents: the document table, or a pattern of its files. Query and document, in columns of
+            usual names (qid and doc_id), then identify the row instead of `row`. Impressions of
+            other documents are left out, with a warning.
 
     Raises:
         FileFormatError: a value is invalid (the message contains file and row), or a document is
             repeated.
-        InputError: `keys` are passed without `documents`.
+        DataError: the table has none of the documents.
     """
-    index = None
-    if keys:
-        if documents is None:
-            raise InputError(
-                f"the columns {', '.join(keys)} identify documents; pass the table with them as"
-                " documents"
-            )
-        index = _index_of(documents, keys)
+    index: Any = None
+    n_documents = None
+    if documents is not None:
+        index = _index_of(documents)
+        n_documents = len(index)
     files = [file for path in sessions for file in matching(os.fspath(path))]
-    log = _sum_tables(files, (row, position, impressions or "", clicked), None, keys, index)
-    if not log.rows.size:
-        raise FileFormatError("no rows", file=str(files[0]))
-    return log
-
-
-def _sum_tables(
-    paths: Sequence[AnyPath],
-    columns: Sequence[str],
-    n_documents: int | None,
-    keys: Sequence[str] = (),
-    index: Any = None,
-) -> ClickLog:
-    """Sum tables into a log.
-
-    Args:
-        columns: document row (starting at 1), position, impression and click columns. Without
-            impressions, each row is one impression. With `keys`, their values are looked up in
-            `index` instead of the document row.
-        n_documents: number of documents; None means the largest row.
-    """
-    pa = arrow()
-    row, position, impressions, clicked = columns
-    n_rows = lacking = 0
-    first = ""
-    numbers = [position, clicked, *filter(None, [impressions])]
-    numbers += [] if keys else [row]
-    nothing = pa.array([], pa.int64())
-    waiting = [pa.table(4 * [nothing], ["row", "position", "shown", "clicked"])]
-    for path in paths:
-        own_keys = _keys_in(path, keys) if keys else ()
-        for batch in batches(path, numbers=numbers, texts=own_keys):
+    sums, n_rows, lacking, first = _Sums(), 0, 0, ""
+    for path in files:
+        keys = () if index is None else _keys_in(path)
+        numbers = ["position", "clicked"] if keys else ["position", "clicked", "row"]
+        for batch in batches(path, numbers=numbers, texts=keys):
             if keys:
-                rows, lost = _documents(batch, own_keys, index)
-                n_rows += rows.size
+                rows, lost = _documents(batch, keys, index)
                 lacking += int((rows == 0).sum())
                 first = first or lost
             else:
-                rows = batch.whole_column(row, 1, n_documents or MAX_ROWS)
-            if impressions:
-                counts = checked_counts(batch.number, columns[1:], batch.refuse)
-            else:
-                positions = batch.whole_column(position, 1, MAX_POSITION)
-                counts = positions, np.ones(len(batch), np.int64), batch.whole_column(clicked, 0, 1)
-            impression_columns = [column[rows > 0] for column in (rows, *counts)]
-            waiting.append(_summed(pa.table(impression_columns, waiting[0].column_names)))
-            # Merge the sums of batches once they are twice as large, so that memory contains little
-            # more than entries.
-            if sum(map(len, waiting[1:])) > len(waiting[0]) + _MANY:
-                waiting = [_summed(pa.concat_tables(waiting))]
+                rows = batch.whole_column("row", 1, MAX_ROWS)
+            n_rows += rows.size
+            positions = batch.whole_column("position", 1, MAX_POSITION)
+            clicks = batch.whole_column("clicked", 0, 1)
+            columns = (rows, positions, np.ones(len(batch), np.int64), clicks)
+            sums.add(*[column[rows > 0] for column in columns])
+    if not n_rows:
+        raise FileFormatError("no rows", file=str(files[0]))
     # Warn about impressions of documents that are not in the index, or refuse a log of such ones.
-    if lacking and lacking == n_rows:
-        document = _describe_key(index[0].as_py()) if len(index) else "no row"
+    if lacking == n_rows:
+        document = _describe_key(index[0].as_py()) if n_documents else "no row"
         raise DataError(
             f"the table has none of the documents in the log: it has {document}; the log has"
-            f" {first}; write their names alike, or name other columns with --key"
+            f" {first}; write their names alike"
         )
     if lacking:
         warn_user(
             f"{count_of(lacking, 'row')} of {n_rows:,} in the log show documents that the table"
             f" lacks, and are left out; first: {first}"
         )
-    rows, ranks, n_shown, n_clicks = map(np.asarray, pa.concat_tables(waiting).columns)
-    if keys:
-        n_documents = len(index)
-    elif n_documents is None:
-        n_documents = int(rows.max(initial=0))
-    return ClickLog(rows - 1, ranks, n_shown, n_clicks, n_documents)
+    return sums.log(n_documents)
+
+
+class _Sums:
+    """Sums of impressions and clicks by document row, starting at 1, and position."""
+
+    def __init__(self) -> None:
+        nothing = arrow().array([], "int64")
+        self._waiting = [arrow().table(4 * [nothing], ["row", "position", "shown", "clicked"])]
+
+    def add(self, *columns: Int64Array) -> None:
+        """Add rows, positions, impressions and clicks."""
+        names = self._waiting[0].column_names
+        self._waiting.append(_summed(arrow().table(columns, names)))
+        # Merge the sums of batches once they are twice as large, so that memory contains little
+        # more than entries.
+        if sum(map(len, self._waiting[1:])) > len(self._waiting[0]) + _MANY:
+            self._waiting = [_summed(arrow().concat_tables(self._waiting))]
+
+    def log(self, n_documents: int | None) -> ClickLog:
+        """Return the log of a number of documents; None means the largest row."""
+        columns = arrow().concat_tables(self._waiting).columns
+        rows, positions, n_shown, n_clicks = map(np.asarray, columns)
+        if n_documents is None:
+            n_documents = int(rows.max(initial=0))
+        return ClickLog(rows - 1, positions, n_shown, n_clicks, n_documents)
 
 
 def _summed(table: Any) -> Any:
@@ -167,38 +142,37 @@ def _summed(table: Any) -> Any:
     )
 
 
-def _keys_in(path: AnyPath, keys: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of a table with the keys: their own names, or else another name of a query
-    or a document.
-    """
+def _keys_in(path: AnyPath) -> list[str]:
+    """Return the columns of a table with query and document."""
     header = header_of(path)
-    roles = {key: role for role in _ROLES for key in keys if recognised(role, [key])}
-    free_roles = [role for role in _ROLES if role not in roles.values()]
-    unknown = [key for key in keys if key not in roles]
-    roles |= dict(zip(unknown, free_roles[-len(unknown) :], strict=False))
-    recognised_names = {
-        key: recognised(roles[key], header) for key in keys if key not in header and key in roles
-    }
-    return tuple(recognised_names.get(key) or key for key in keys)
+    names = [recognised(role, header) for role in ("qid", "id")]
+    keys = [name for name in names if name is not None]
+    if len(keys) < 2:
+        raise FileFormatError(
+            "query and document need a column each, such as qid and doc_id; the columns are"
+            f" {', '.join(header)}",
+            file=str(path),
+        )
+    return keys
 
 
-def _index_of(path: AnyPath, keys: Sequence[str]) -> Any:
-    """Return the keys of the documents in a table, or in the files of a pattern, as an Arrow text
-    array.
+def _index_of(path: AnyPath) -> Any:
+    """Return the query and document of the rows of a table, or of the files of a pattern, as an
+    Arrow text array.
     """
     pa = arrow()
     pc = arrow(".compute")
     key_batches = []
     for file in matching(os.fspath(path)):
-        own_keys = _keys_in(file, keys)
-        key_batches += [_join_keys(batch, own_keys) for batch in batches(file, texts=own_keys)]
+        keys = _keys_in(file)
+        key_batches += [_join_keys(batch, keys) for batch in batches(file, texts=keys)]
     index = pa.chunked_array(key_batches, pa.string()).combine_chunks()
     counts = pc.value_counts(index)
     repeated = counts.filter(pc.greater(counts.field("counts"), 1))
     if len(repeated):
         name = _describe_key(repeated[0]["values"].as_py())
         raise FileFormatError(
-            f"two rows have the keys {name}, so impressions cannot be assigned", file=str(path)
+            f"two rows are {name}, so impressions cannot be assigned", file=str(path)
         )
     return index
 
@@ -220,12 +194,9 @@ def _documents(batch: Batch, keys: Sequence[str], index: Any) -> tuple[Int64Arra
 
 
 def _describe_key(key: str | None) -> str:
-    return "without a key" if key is None else ", ".join(key.split(_BETWEEN))[:80]
+    return "without a name" if key is None else ", ".join(key.split(_BETWEEN))[:80]
 
 
 def _join_keys(batch: Batch, keys: Sequence[str]) -> Any:
-    """Join the keys in each row to one string, which is null if a key is null."""
-    texts = [batch.ids(key) for key in keys]
-    return (
-        arrow(".compute").binary_join_element_wise(*texts, _BETWEEN) if len(texts) > 1 else texts[0]
-    )
+    """Join query and document in each row to one string, which is null if one of them is null."""
+    return arrow(".compute").binary_join_element_wise(*map(batch.ids, keys), _BETWEEN)

@@ -82,9 +82,7 @@ class GainExpression:
     """
 
     def __init__(self, text: str) -> None:
-        """Parse an expression, or raise `ParameterError` with the position of the part that is not
-        allowed.
-        """
+        """Parse an expression, or raise `ParameterError` with the part that is not allowed."""
         self.text = text.strip()
         if len(self.text) > MOST_CHARACTERS:
             raise ParameterError(
@@ -116,20 +114,20 @@ class GainExpression:
         strange = _STRANGE.search(plain)
         if strange:
             character = self._bytes[strange.start() :].decode(errors="replace")[0]
-            self._refuse(f"cannot read {character!r}", strange.start())
+            self._refuse(f"cannot read {character!r}")
         try:
             return ast.parse(plain.decode(), mode="eval").body
         except SyntaxError as error:
-            self._refuse(str(error.msg), (error.offset or 1) - 1)
+            self._refuse(str(error.msg))
         except (MemoryError, RecursionError, ValueError):
-            self._refuse("nested too deep", 0)
+            self._refuse("nested too deep")
 
     @np.errstate(all="ignore")
     def _compute(self, node: ast.expr, columns: Mapping[str, Float64Array], depth: int = 0) -> Any:
         """Compute a part of the expression."""
         source = self._source_of(node)
         if depth > _MOST_NESTED:
-            self._refuse("nested too deep", node.col_offset)
+            self._refuse("nested too deep")
         operation, operands = None, list[ast.expr]()
         match node:
             case ast.Constant(value=int() | float()):
@@ -143,7 +141,7 @@ class GainExpression:
             case ast.Call(ast.Name() as function, operands, []):
                 operation = self._find_function(function, len(operands))
         if operation is None:
-            self._refuse(f"{source!r} is not allowed", node.col_offset)
+            self._refuse(f"{source!r} is not allowed")
         values = [self._compute(part, columns, depth + 1) for part in operands]
         result = operation(*values)
         if isinstance(node, ast.BinOp | ast.Compare):
@@ -158,20 +156,17 @@ class GainExpression:
         name = self._source_of(node)
         if name not in FUNCTIONS:
             hint = did_you_mean(name, FUNCTIONS, list_all=False)
-            self._refuse(f"there is no function {name!r}.{hint}".rstrip("."), node.col_offset)
+            self._refuse(f"there is no function {name!r}.{hint}".rstrip("."))
         operation, min_arguments, max_arguments = FUNCTIONS[name]
         if not min_arguments <= count <= max_arguments:
             upto = "" if max_arguments == min_arguments else f" to {max_arguments}"
-            self._refuse(
-                f"{name} takes {min_arguments}{upto} arguments, not {count}", node.col_offset
-            )
+            self._refuse(f"{name} takes {min_arguments}{upto} arguments, not {count}")
         return operation
 
-    def _refuse(self, words: str, at: int) -> NoReturn:
-        character = len(self._bytes[:at].decode(errors="replace")) + 1
+    def _refuse(self, words: str) -> NoReturn:
         text = self.text if len(self.text) <= 80 else f"{self.text[:77]}..."
         raise ParameterError(
-            f"gain {text!r}: {words}, at character {character}; an expression has numbers, columns"
+            f"gain {text!r}: {words}; an expression has numbers, columns"
             " (`in backquotes` unless a plain name), + - * / **, comparisons and"
             f" {', '.join(FUNCTIONS)}"
         )
@@ -182,10 +177,6 @@ MAX_EXPONENTIAL_LABEL = 31.0
 _MOST_MAPPED = 32
 
 Gain = str | Sequence[float]
-
-_WORDS = dict.fromkeys(("exponential", "exp", "exp2"), "exponential") | dict.fromkeys(
-    ("linear", "identity", "real"), "linear"
-)
 
 
 def expression_of(gain: Any) -> GainExpression | None:
@@ -206,8 +197,8 @@ def rule_of(gain: Any) -> str | tuple[float, ...]:
 
 def _word_or_table(gain: Any) -> str | tuple[float, ...] | None:
     word = gain.strip().lower() if isinstance(gain, str) else ""
-    if word in _WORDS:
-        return _WORDS[word]
+    if word in ("exponential", "linear"):
+        return word
     gains = word.split(",") if isinstance(gain, str) else gain
     try:
         return tuple(map(float, gains))

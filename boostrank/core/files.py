@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import errno
 import glob
-import hashlib
 import os
 import re
 import secrets
 import shutil
-import socket
 import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,7 +35,6 @@ try:
 except ModuleNotFoundError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-_LONGEST_NAME = 200  # bytes
 _NO_FOLLOWING = (
     getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 )
@@ -97,8 +94,6 @@ def leads_to(path: str, descriptor: int) -> bool:
 def lock_path(path: str | PathLike[str]) -> str:
     """Return the path of the hidden lock file that `reserved` uses for an output file."""
     folder, name = os.path.split(os.path.realpath(path))
-    if len(os.fsencode(name)) > _LONGEST_NAME:  # leave room for prefix and suffix
-        name = f"{name[:30]}.{hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()}"
     return os.path.join(folder, f".{name}.lock")
 
 
@@ -114,13 +109,9 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
     try:
         descriptor = _locked(lock_file)
     except BlockingIOError:
-        writer = "another run"
-        with suppress(OSError, ValueError), open(lock_file, "rb") as file:
-            pid, host = file.read(300).decode().split()
-            writer = f"process {int(pid)}" + ("" if host == socket.gethostname() else f" on {host}")
         raise InputError(
-            f"{os.fspath(path)}: {writer} is writing it: wait until it has ended, or choose another"
-            " file"
+            f"{os.fspath(path)}: another run is writing it: wait until it has ended, or choose"
+            " another file"
         ) from None
     if descriptor is None:
         warn_user(
@@ -131,9 +122,6 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
         yield
         return
     try:
-        with suppress(OSError):  # on a full disk the lock holds without the process id
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode())
         yield
     finally:
         with suppress(OSError):
@@ -172,6 +160,7 @@ _RECORD = ".meta.json"
 SIDECARS = (".query", ".group", ".weight", _RECORD)
 """Suffixes of the sidecar files that are read together with a file."""
 _MOST_OF_A_STREAM = 1 << 28
+_DESCRIPTORS = ("/dev/std", "/dev/fd/", "/proc/")
 
 
 def sidecar_paths(path: str, endings: Iterable[str] = SIDECARS) -> list[str]:
@@ -226,44 +215,31 @@ def read_whole(path: AnyPath) -> bytes:
     return content
 
 
-def write_atomically(path: AnyPath, data: bytes, *, streams: bool = False) -> None:
+def write_atomically(path: AnyPath, data: bytes) -> None:
     """Replace the file at `path` with `data`, as `replacing` does. Readers never see partial
     data.
     """
-    with replacing(path, streams=streams) as descriptor:
+    with replacing(path) as descriptor:
         write_all(descriptor, data)
 
 
 @contextmanager
-def replacing(path: AnyPath, *, streams: bool = False) -> Iterator[int]:
+def replacing(path: AnyPath) -> Iterator[int]:
     """Yield a file descriptor whose content replaces the file at `path` when the block ends.
 
     The data are written to a temporary file in the same folder, which is synced and renamed to
     `path`. A symbolic link is kept, and its target is replaced. An existing file's permissions are
     kept.
 
-    Args:
-        streams: whether to write directly to a pipe or a device (`/dev/stdout`) instead of refusing
-            it.
-
     Raises:
-        TrainingError: if a write or another step failed (disk full, no permission, ...). The old
-            file is unchanged, as after any error in the block, unless the message says that only
-            the final sync of the folder failed.
-        BrokenPipeError: if the reader closed the pipe.
+        TrainingError: if a write or another step failed (disk full, no permission, a pipe or a
+            device, ...). The old file is unchanged, as after any error in the block, unless the
+            message says that only the final sync of the folder failed.
     """
-    if streams and _is_stream(path):
-        with _failing_as_training_error(path, "a part may have been written"):
-            descriptor = os.open(path, os.O_WRONLY)
-            try:
-                yield descriptor
-            finally:
-                os.close(descriptor)
-        return
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     with _failing_as_training_error(path, "its old content, if any, is untouched"):
-        mode = _mode_of_regular_file(target)
+        mode = _mode_of_regular_file(path)
         descriptor, temporary = _create_temporary(target)
         try:
             # The duplicate keeps the lock after the descriptor is closed. Windows has no locks and
@@ -297,17 +273,13 @@ def replacing(path: AnyPath, *, streams: bool = False) -> Iterator[int]:
             os.close(descriptor)
 
 
-def check_writable(path: AnyPath, *, streams: bool = False) -> None:
+def check_writable(path: AnyPath) -> None:
     """Remove files left by killed processes, and raise `InputError` if `replacing` could not write
     to `path`.
     """
-    if streams and _is_stream(path):
-        if not os.access(path, os.W_OK):
-            raise InputError(f"{os.fspath(path)}: cannot be written: {os.strerror(errno.EACCES)}")
-        return
     target = os.path.realpath(path)
     try:
-        if _mode_of_regular_file(target) is not None and not os.access(target, os.W_OK):
+        if _mode_of_regular_file(path) is not None and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, "the file is read-only")
         descriptor, temporary = _create_temporary(target)
         os.close(descriptor)
@@ -364,17 +336,6 @@ def remove_leftovers(path: AnyPath) -> None:
             remove_if_dead(part)
 
 
-def _is_stream(path: AnyPath) -> bool:
-    # Never replace these links, even if their targets cannot be looked at.
-    if os.fspath(path) in ("/dev/stdout", "/dev/stderr"):
-        return True
-    try:  # without `realpath`, because the target of /dev/stdout may have no path
-        mode = os.stat(path).st_mode
-    except OSError:
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
-
-
 @contextmanager
 def _failing_as_training_error(path: AnyPath, state: str) -> Iterator[None]:
     try:
@@ -387,15 +348,16 @@ def _failing_as_training_error(path: AnyPath, state: str) -> Iterator[None]:
         ) from error
 
 
-def _mode_of_regular_file(target: str) -> int | None:
+def _mode_of_regular_file(path: AnyPath) -> int | None:
     try:
-        mode = os.stat(target).st_mode
+        mode = os.stat(path).st_mode
     except FileNotFoundError:
         return None
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "it is a folder")
-    if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "it is not an ordinary file")
+    # The shell's output file must not be replaced, to which >> appends.
+    if not stat.S_ISREG(mode) or os.fspath(path).startswith(_DESCRIPTORS):
+        raise OSError(errno.EINVAL, "it is not an ordinary file (- means standard output)")
     return stat.S_IMODE(mode)
 
 

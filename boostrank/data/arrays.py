@@ -54,8 +54,9 @@ def check_rows(X: Any) -> None:
     if not isinstance(X, list | tuple) or any(isinstance(row, Mapping) for row in X):
         raise DataError(
             f"X is of type {type(X).__name__}, but must be a frame, an array or a sparse matrix:"
-            " pandas.DataFrame(X) takes names of columns, or pandas.DataFrame([X]) for one row;"
-            " boostrank.train and model_.predict take data sets, boostrank.read takes files"
+            " pandas.DataFrame(X) takes names of columns, pandas.DataFrame([X]) one row, and"
+            " X.to_table() or X.to_pandas() collects what is in a database; boostrank.train and"
+            " model_.predict take data sets, boostrank.read takes files"
         )
 
 
@@ -204,11 +205,11 @@ def with_weights(queries: QueryIndex, values: Float64Array) -> QueryIndex:
 
 
 def queries_given(sizes: Any, weight: Any, rows: int) -> QueryIndex:
-    """Create queries from an engine's group sizes and row weights (or None)."""
+    """Create queries from LightGBM's group sizes and row weights (or None)."""
     if sizes is None or not len(sizes):
         raise DataError(
-            "the data set has no queries: pass group sizes (LightGBM: group=, XGBoost: qid= or"
-            " group=); without them all rows would be one query"
+            "the data set has no queries: pass group sizes as group=; without them all rows would"
+            " be one query"
         )
     queries = queries_of_sizes(sizes, rows)
     if weight is None or not len(weight):

@@ -48,21 +48,12 @@ def to_record(categories: Mapping[str, Categories]) -> dict[str, Any]:
 
 
 def named_columns(columns: Any, names: Sequence[str]) -> list[str]:
-    """Return the column names that `categorical_feature` selects by names, by positions, or by text
-    as in LightGBM.
-
-    LightGBM accepts text such as "0,2" and "name:a,b". "auto", None and "" mean no columns.
+    """Return the column names that `categorical_feature` selects by names or by positions, where
+    "auto" and None mean no columns.
     """
     if columns is None or (isinstance(columns, str) and columns == "auto"):
         return []
-    # Turn text or one number into a list.
-    if isinstance(columns, str):
-        by_name = columns.startswith("name:")
-        texts = filter(None, map(str.strip, columns.removeprefix("name:").split(",")))
-        columns = [int(text) if text.isdigit() and not by_name else text for text in texts]
-    elif isinstance(columns, int | np.integer):
-        columns = [columns]
-    elif not isinstance(columns, Iterable):
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
         raise DataError(
             f"categorical_feature={columns!r} must be a list of column names or positions"
         )

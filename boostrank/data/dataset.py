@@ -158,7 +158,6 @@ class RankingDataset:
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         weight: ArrayLike | None = None,
-        document_weight: ArrayLike | None = None,
         k: ArrayLike | None = None,
         feature_names: Sequence[str] | None = None,
         sort: bool = False,
@@ -177,8 +176,7 @@ class RankingDataset:
                 contiguous.
             group: sizes of the queries in row order, instead of `qid`.
             weight: positive weights, one per query or per row. Row weights that differ within a
-                query are document weights, like `document_weight`.
-            document_weight: [N] weights of at least 0. Most objectives multiply the gain of a
+                query are document weights, of at least 0. Most objectives multiply the gain of a
                 document by its weight, and the others refuse weights (see `boostrank objectives
                 NAME`). Metrics ignore them.
             k: cut-off rank for each query, which replaces the objective's parameter k: one integer
@@ -199,7 +197,7 @@ class RankingDataset:
         # Features and labels, then queries, whose rows may have to be sorted.
         if (qid is None) == (group is None):
             raise DataError("pass either qid (one id per row) or group (one size per query)")
-        check_in_step(X=X, y=y, qid=qid, weight=weight, document_weight=document_weight, k=k)
+        check_in_step(X=X, y=y, qid=qid, weight=weight, k=k)
         features, names, categories = read_rows(X, feature_names, categorical_feature, copy)
         blank_columns = [i for i, name in enumerate(names) if not str(name).strip()]
         if blank_columns:
@@ -229,14 +227,6 @@ class RankingDataset:
         # Values of queries and documents follow the order of the rows.
         if weight is not None:
             queries = with_weights(queries, read_column(weight, "weights"))
-        if document_weight is not None:
-            if queries.document_weights is not None:
-                raise DataError(
-                    "weight differs within a query, so it weights documents like document_weight;"
-                    " pass one of them"
-                )
-            weights = read_column(document_weight, "document weights")
-            queries = replace(queries, document_weights=weights)
         if k is not None:
             cutoffs, uneven_row = query_values(read_column(k, "cut-offs"), queries, "cut-offs")
             if uneven_row is not None:
@@ -286,7 +276,8 @@ class RankingDataset:
         table = frames.as_frame(frames.with_query_level(frame, qid), whole=True)
         if table is None:
             raise DataError(
-                f"{type(frame).__name__} is not a data frame; use from_arrays for arrays"
+                f"{type(frame).__name__} is not a data frame; collect it, with to_table() or"
+                " to_pandas(), or use from_arrays for arrays"
             )
         space = space_of(like)
         # Columns that are named as features are no index of a pandas frame.
@@ -530,14 +521,11 @@ class RankingDataset:
             if invalid_row is None:
                 continue
             row = start + invalid_row
-            row_values = [
-                f"{name}={float(values[name][invalid_row]):g}" for name in expression.columns
-            ]
             raise self.queries.row_error(
                 row,
-                f"gain {expression.text!r} is {gains[row]:g} ({', '.join(row_values)}): gains must"
-                " be finite and at least 0; where(isnan(x), 0, x) replaces missing values, and"
-                " max(..., 0) or clip limits gains",
+                f"gain {expression.text!r} is {gains[row]:g}: gains must be finite and at"
+                " least 0; where(isnan(x), 0, x) replaces missing values, and max(..., 0) or clip"
+                " limits gains",
             )
         # Record the expression, from which other data get the same gain.
         options = {**self.provenance.options, "gain": expression.text}
@@ -682,7 +670,7 @@ class RankingDataset:
         record: DataRecord = {
             "rows": self.n_documents,
             "queries": len(self.queries),
-            "absent": options.pop("absent", "zero"),
+            "absent": "zero",
             "files": list(self.provenance.files),
             "index_base": self.provenance.index_base,
             "reader": options,
@@ -735,15 +723,14 @@ def _hash_numbers(values: Array | None) -> str | None:
 
 
 def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None) -> RankingDataset:
-    """Return a `RankingDataset` unchanged, or convert the rows that a data set of an engine keeps.
+    """Return a `RankingDataset` unchanged, or convert the rows that a `lgb.Dataset` keeps.
 
     Args:
         what: name of the argument, used in messages.
-        names: feature names for a data set of an engine that has none.
+        names: feature names for a `lgb.Dataset` that has none.
 
     Raises:
-        ParameterError: the object is of another type, or an engine's data set that lacks the
-            required data.
+        ParameterError: the object is of another type, or lacks the required data.
     """
     if isinstance(data, RankingDataset):
         return data
@@ -754,5 +741,4 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
     converted = RankingDataset.from_arrays(
         content.features, content.labels, group=queries.sizes, feature_names=names
     )
-    options = {"absent": "missing"} if content.absent_is_missing else {}
-    return replace(converted, queries=queries, provenance=Provenance(options=options))
+    return replace(converted, queries=queries)

@@ -44,8 +44,6 @@ from boostrank.data.roles import (
 )
 
 _VALUES_AT_A_TIME = 1 << 21  # source and target stay in the processor's cache
-_COLLECTING = ("to_table", "to_arrow_table", "fetch_arrow_table", "to_pandas", "collect")
-"""Methods of objects that are not tables, but can return one."""
 _UNORDERED = {
     "duckdb": "to_arrow_table",
     "ibis": "to_pyarrow",
@@ -68,10 +66,7 @@ def as_frame(X: Any, *, whole: bool = False) -> Any:
     if not any(
         hasattr(type(X), name) for name in ("columns", "__arrow_c_stream__", "__arrow_c_array__")
     ):
-        method = next((name for name in _COLLECTING if hasattr(type(X), name)), None)
-        if method is None or hasattr(type(X), "__array__"):
-            return None
-        raise DataError(f"{type(X).__name__} is not a table; pass its .{method}()")
+        return None
     # Let narwhals read the libraries that it knows, and collect lazy tables.
     try:
         frame = nw.from_native(X, pass_through=True, allow_series=True)

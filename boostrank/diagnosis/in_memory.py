@@ -10,7 +10,7 @@ from scipy import sparse
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError
 from boostrank.data.dataset import RankingDataset, as_dataset
-from boostrank.data.engine_data import is_engines
+from boostrank.data.engine_data import is_lightgbms
 from boostrank.data.feature_space import FeatureSpace
 from boostrank.data.frames import as_frame, with_query_level
 from boostrank.files import blocks as slots
@@ -71,7 +71,7 @@ def source_of(data: Any, qid: str | None) -> Any:
     """Return a data set, a frame as a buffer in Arrow's format, or any other source unchanged."""
     if isinstance(data, list | tuple) and len(data) == 1:
         data = data[0]
-    if isinstance(data, RankingDataset) or is_engines(data):
+    if isinstance(data, RankingDataset) or is_lightgbms(data):
         return as_dataset(data)
     frame = as_frame(with_query_level(data, qid))
     if frame is None:

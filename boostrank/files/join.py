@@ -139,7 +139,7 @@ def join(
         table = adding(table)
     choose_columns(table.column_names, Reading(), output)  # as train does
     with (
-        replacing(output, streams=True) as descriptor,
+        replacing(output) as descriptor,
         open(descriptor, "wb", closefd=False) as file,
     ):
         if output.lower().endswith(".csv"):
@@ -160,7 +160,7 @@ def _check_arguments(output: str, unjudged: str, paths: Sequence[str | None]) ->
         )
     if not output.lower().endswith((".csv", ".parquet")):
         raise ParameterError(f"{output}: the name of the table must end in .csv or .parquet")
-    check_writable(output, streams=True)
+    check_writable(output)
     for path in filter(None, paths):
         if size_of(path) is None:
             raise ParameterError(

@@ -302,10 +302,10 @@ def open_output(path: str, spec: Format, read: Iterable[Any] = ()) -> Iterator[O
     if path == STANDARD_STREAM:
         target = nullcontext(sys.stdout.fileno())
     else:
-        check_writable(path, streams=True)
+        check_writable(path)
         check_not_read(path, filter(None, map(path_of, read)))
         refuse_sidecars(path)
-        target = replacing(path, streams=True)
+        target = replacing(path)
     with target as descriptor, open(descriptor, "wb", _BUFFER, closefd=False) as file:
         output = ColumnarOutput(path, file, asked.name) if columnar else Output(path, file)
         try:

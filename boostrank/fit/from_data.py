@@ -101,8 +101,8 @@ def train(
             may be a name (see `boostrank objectives`), an `Objective`, a callable as in
             `lgb.train`, or an engine's own objective such as "lightgbm:lambdarank" or
             "xgboost:rank:ndcg". `metric` and `eval_at` select boostrank's metrics.
-        train_set: `RankingDataset`. An `lgb.Dataset` or `xgb.DMatrix` with groups is copied if it
-            still has its rows.
+        train_set: `RankingDataset`. An `lgb.Dataset` with groups is copied if it still has its
+            rows.
         num_boost_round: number of rounds; None for 100. Schedules over the whole training cover
             these rounds and the rounds of `init_model`.
         valid_sets: data sets to evaluate in each round. May include `train_set`. Any folds also

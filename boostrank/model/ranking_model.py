@@ -28,7 +28,6 @@ from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.arrays import as_features, default_feature_names, queries_of_sizes
 from boostrank.data.categories import Categories, read_record, say_no_codes
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.engine_data import content_of, is_engines
 from boostrank.engines import booster_of, get_backend, load_booster
 from boostrank.engines.base import CONTRIBUTIONS, LEAVES, SCORES, Backend, Booster, PredictRequest
 from boostrank.engines.engine_params import as_whole
@@ -291,12 +290,10 @@ class RankingModel:
         `raw_score`, `iteration_range=(0, 20)` and `pred_contribs`.
 
         Args:
-            data: `RankingDataset`, array, sparse matrix, table (pandas, polars, Arrow, ...),
-                `lgb.Dataset` or `xgb.DMatrix`.
+            data: `RankingDataset`, array, sparse matrix, table (pandas, polars, Arrow, ...).
                 Table columns are matched by name, and extra columns are ignored. Unknown categories
                 are treated as missing, with a warning. In arrays, categories are codes. Absent
-                entries in sparse rows are zero, or missing for models trained by XGBoost alone or
-                on the user's own XGBoost matrix.
+                entries in sparse rows are zero, or missing for models trained by XGBoost alone.
             num_iteration: number of rounds to use; None for the best rounds, 0 or less for all
                 rounds.
             threads: number of threads; None for every available core, or for one thread if there
@@ -428,8 +425,6 @@ class RankingModel:
                     "qid and group are for data without queries, but a RankingDataset has queries"
                 )
             return data
-        if is_engines(data):
-            data = self._rows_of_engine(data)
         rows = self._rows(data)
         if rows.shape[1] != self.n_features:
             raise DataError(
@@ -453,17 +448,6 @@ class RankingModel:
         return RankingDataset.from_arrays(
             rows, labels, qid=qid, group=group, feature_names=names, sort=True, copy=False
         )
-
-    def _rows_of_engine(self, data: Any) -> Any:
-        """Return the rows of an engine's data set, with columns in the model's order if named."""
-        content = content_of(data, "data", labelled=False)
-        names = [*map(str, content.feature_names or ())]
-        if hasattr(content.features, "columns") or not set(names) & set(self.feature_names):
-            return content.features
-        missing = [name for name in self.feature_names if name not in names]
-        if missing:
-            raise DataError(f"the data has no column {missing[0]!r}, which the model has")
-        return content.features[:, [names.index(name) for name in self.feature_names]]
 
     def _rounds(self, num_iteration: int | None) -> int:
         """Return the number of rounds as the engine counts them, with 0 for all."""

@@ -155,7 +155,7 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
         pieces: float64[n] or text, or `boostrank.files.assemble.Named` for tables.
     """
     is_parquet, writer = path.lower().endswith(".parquet"), None
-    with replacing(path, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:
+    with replacing(path) as descriptor, open(descriptor, "wb", closefd=False) as file:
         text = io.TextIOWrapper(file, "utf-8", newline="")
         for piece in pieces:
             if isinstance(piece, bytes):

@@ -15,8 +15,9 @@ import numpy as np
 
 import boostrank
 from boostrank.clicks.estimation import NONSENSE, estimate_propensities
-from boostrank.clicks.simulate import Users, simulate_clicks
+from boostrank.clicks.simulate import simulate_clicks
 from experiments.clicks.run import SHOWN
+from experiments.clicks.users import Users
 from experiments.common import arguments, data_root, markdown, save
 
 SETS = {"sparse-long": ("sparse-long", 200), "ohsumed": ("ohsumed/Fold1", 63)}
@@ -77,7 +78,7 @@ def held(
             data.labels,
             data.queries,
             scores,
-            Users(eta=eta),
+            Users(eta=eta).clicks,
             impressions=impressions,
             shown=SHOWN,
             seed=seed,

@@ -26,9 +26,10 @@ import boostrank
 from boostrank.clicks.estimation import estimate_propensities
 from boostrank.clicks.gate import Judged, gate, held_out, judging_propensities
 from boostrank.clicks.log import ClickLog
-from boostrank.clicks.simulate import Users, click_probabilities, simulate_clicks
+from boostrank.clicks.simulate import click_probabilities, simulate_clicks
 from boostrank.core.errors import DataError
 from boostrank.metrics import Conventions, Metric
+from experiments.clicks.users import Users
 from experiments.common import arguments, data_root, markdown, save
 
 SETS = {
@@ -239,7 +240,7 @@ def simulated(
         train.labels,
         train.queries,
         logger.predict(train),
-        users,
+        users.clicks,
         impressions=condition.impressions,
         shown=SHOWN,
         seed=seed,
@@ -379,9 +380,7 @@ def gated(log: Log) -> dict[str, Any]:
             scores = [model.predict(held) for model in models]
             judged.append(Judged(held, held_log, judge, *scores))
             own = own and theirs
-            attraction = click_probabilities(np.append(held.labels, ends), log.users.noise)[
-                : held.n_documents
-            ]
+            attraction = click_probabilities(np.append(held.labels, ends))[: held.n_documents]
             true.append(
                 [CLICKS.evaluate(attraction, one, held.queries, LINEAR).per_query for one in scores]
             )

@@ -73,7 +73,7 @@ def test_the_log_is_of_the_rows_of_the_file(folder: Path) -> None:
 def test_propensities_are_printed_and_checked(folder: Path) -> None:
     result = invoke("data", "propensities", folder / "train.txt.clicks")
     assert re.search(r"^ +2 +0\.\d+ +0\.\d+ to 0\.\d+$", result.stdout, re.MULTILINE)
-    Propensities.power(3.0, 6).write(folder / "wrong.json")
+    Propensities(np.arange(1.0, 7.0) ** -3).write(folder / "wrong.json")
     trained = invoke(
         "train",
         folder / "train.txt",

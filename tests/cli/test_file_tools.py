@@ -46,11 +46,10 @@ def test_paths_go_to_standard_output_and_what_is_in_them_to_standard_error(
 
 def test_tools_are_links_of_a_pipe(source: Path) -> None:
     packed = gzip.compress(TEXT.encode())
-    for output in ("-", "/dev/stdout"):
-        first = [*COMMAND, "data", "sample", "-", "--queries", "40%", "-o", output]
-        sampled = subprocess.run(first, input=packed, capture_output=True, check=True).stdout
-        assert len(sampled.splitlines()) > 3
-        assert set(sampled.decode().splitlines()) < set(TEXT.splitlines())
+    first = [*COMMAND, "data", "sample", "-", "--queries", "40%", "-o", "-"]
+    sampled = subprocess.run(first, input=packed, capture_output=True, check=True).stdout
+    assert len(sampled.splitlines()) > 3
+    assert set(sampled.decode().splitlines()) < set(TEXT.splitlines())
 
 
 def test_a_reader_that_has_enough_ends_a_tool_quietly(tmp_path: Path) -> None:

@@ -249,14 +249,20 @@ def test_standard_input_for_models_that_count_features_differently_is_refused(
     assert done.stderr.count("\n") == 1
 
 
-def test_scores_are_written_into_what_another_program_reads(data: Path, model: Path) -> None:
-    done = subprocess.run(
-        [*COMMAND, "predict", str(model), str(data / "test.txt"), "-o", "/dev/stdout"],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == invoke("predict", model, data / "test.txt").stdout
+def test_the_file_of_standard_output_is_not_replaced(
+    data: Path, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "out").write_text("kept\n")
+    with (tmp_path / "out").open("a") as out:
+        done = subprocess.run(
+            [*COMMAND, "predict", str(model), str(data / "test.txt"), "-o", "/dev/stdout"],
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "/dev/stdout: cannot be written: it is not an ordinary file" in done.stderr
+    assert (tmp_path / "out").read_text() == "kept\n"
 
 
 @pytest.mark.parametrize("qids", [("1", "2"), ("", "")], ids=["with qids", "without"])

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boostrank.clicks.simulate import Users, simulate_clicks
+from boostrank.clicks.simulate import simulate_clicks
 from boostrank.core.queries import QueryIndex
 from boostrank.diagnosis import Finding, Severity
 from boostrank.diagnosis.clicks import look_at_clicks
@@ -25,16 +25,13 @@ ROWS = int(SIZES.sum())
 DEPTH, LISTS = 5, 60
 
 
-def simulated(
-    users: Users | None = None, lists: int = LISTS, spread: float = 0.7, seed: int = 0
-) -> list[Entry]:
+def simulated(lists: int = LISTS, spread: float = 0.7, seed: int = 0) -> list[Entry]:
     rng = np.random.default_rng(seed)
     labels, scores = rng.integers(0, 4, ROWS), rng.normal(size=ROWS)
     log = simulate_clicks(
         labels,
         QUERIES,
         labels + scores,
-        users,
         impressions=lists,
         shown=DEPTH,
         spread=spread,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -94,8 +95,9 @@ def test_weights_and_comments_stay_with_their_documents() -> None:
         np.zeros(6),
         qid=[1, 1, 1, 2, 2, 3],
         weight=[1.0, 2.0, 3.0],
-        document_weight=np.arange(6.0),
     )
+    both = replace(data.queries, document_weights=np.arange(6.0))
+    data = replace(data, queries=both)
     train = LOG.training_set(data, CURVE)
     assert train.document_weights.tolist() == [0.0, 2.0, 4.0]
     assert train.queries.weights.tolist() == [1.0, 2.0]

@@ -10,9 +10,10 @@ import pytest
 
 from boostrank.clicks.estimation import check_propensities, estimate_propensities
 from boostrank.clicks.log import ClickLog, Propensities
-from boostrank.clicks.simulate import Users, simulate_clicks
+from boostrank.clicks.simulate import simulate_clicks
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError
 from boostrank.core.queries import QueryIndex
+from experiments.clicks.users import Users, power
 
 QUERIES = QueryIndex.from_sizes([15] * 60)
 
@@ -91,7 +92,7 @@ def test_the_errors_are_those_that_clicks_of_queries_have() -> None:
 def test_intervals_hold_the_truth_as_often_as_they_say(eta: float) -> None:
     truth, inside = -eta * np.log(np.arange(1, 7)), []
     for seed in range(40):
-        curve = estimate_propensities(logged(seed, users=Users(eta=eta)), QUERIES)
+        curve = estimate_propensities(logged(seed, draw=Users(eta=eta).clicks), QUERIES)
         assert curve.errors is not None
         inside += list(np.abs(np.log(curve.examination) - truth)[1:] <= 1.96 * curve.errors[1:])
     assert 0.88 <= np.mean(inside) <= 0.99  # of 200; dependent within a log
@@ -99,10 +100,10 @@ def test_intervals_hold_the_truth_as_often_as_they_say(eta: float) -> None:
 
 def test_a_curve_that_holds_passes_and_others_do_not() -> None:
     log = logged(3, impressions=100)
-    assert check_propensities(log, Propensities.power(1.0, 6), QUERIES).p > 0.01
-    assert check_propensities(log, Propensities.power(1.0, 4), QUERIES).positions == 3
+    assert check_propensities(log, power(1.0, 6), QUERIES).p > 0.01
+    assert check_propensities(log, power(1.0, 4), QUERIES).positions == 3
     for wrong in (0.5, 2.0):
-        check = check_propensities(log, Propensities.power(wrong, 6), QUERIES)
+        check = check_propensities(log, power(wrong, 6), QUERIES)
         assert check.p < 1e-6
         assert check.nats > 10.0
     best = estimate_propensities(log, QUERIES)
@@ -122,7 +123,7 @@ def test_few_queries_and_documents_are_not_certain() -> None:
     for seed in range(40):
         few = logged(seed, impressions=20)
         few = few.where(few.rows < 15 * 4)
-        rejected += check_propensities(few, Propensities.power(1.0, 6), QUERIES).p < 0.05
+        rejected += check_propensities(few, power(1.0, 6), QUERIES).p < 0.05
     assert rejected <= 7  # of 40; 2 expected
 
 
@@ -136,7 +137,7 @@ def test_nothing_moved_is_refused() -> None:
     with pytest.raises(DataError, match="position 1 and elsewhere"):
         estimate_propensities(still)
     with pytest.raises(DataError, match="no clicked document"):
-        check_propensities(still, Propensities.power(1.0, 6))
+        check_propensities(still, power(1.0, 6))
 
 
 def test_a_position_that_nothing_ties_to_the_first_has_none() -> None:
@@ -151,12 +152,11 @@ def test_a_position_that_nothing_ties_to_the_first_has_none() -> None:
 
 def test_few_clicks_are_said_to_say_nothing() -> None:
     with pytest.warns(DataWarning, match="unreliable"):
-        estimate_propensities(logged(5, impressions=2, users=Users(eta=2.0)))
+        estimate_propensities(logged(5, impressions=2, draw=Users(eta=2.0).clicks))
 
 
 def test_trust_has_an_affine_curve() -> None:
-    users = Users("trust", eta=1.0, noise=0.0)
-    curve = users.propensities(3)
+    curve = Users("trust", eta=1.0).propensities(3)
     assert curve.false_clicks[1] == pytest.approx(0.65 / 2 / 2)
     assert curve.examination[1] == pytest.approx((0.97 - 0.325) / 2 / (0.98 - 0.65))
 
@@ -166,7 +166,7 @@ def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
     for curve in (
         estimate_propensities(logged(6), QUERIES),
         Propensities([1.0, np.nan, 0.5], [0.1, 0.0, 0.2]),
-        Propensities.power(0.5, 4),
+        power(0.5, 4),
     ):
         curve.write(path)
         back = Propensities.read(path)
@@ -220,11 +220,6 @@ def test_text_that_is_no_json_object_is_refused(text: str, tmp_path: Path) -> No
     path.write_text(text)
     with pytest.raises(FileFormatError, match="propensities"):
         Propensities.read(path)
-
-
-def test_eta_has_a_range() -> None:
-    with pytest.raises(ParameterError, match="eta"):
-        Propensities.power(-1.0)
 
 
 def test_a_position_that_one_document_moved_to_is_not_certain_among_many() -> None:

@@ -13,7 +13,7 @@ import pytest
 from boostrank.clicks import tables
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.tables import count_clicks, read_clicks
-from boostrank.core.errors import DataWarning, FileFormatError, InputError
+from boostrank.core.errors import DataWarning, FileFormatError
 from boostrank.files.tables import TableSource
 from tests.cli.conftest import refuse, succeed
 
@@ -79,15 +79,9 @@ def test_forms_are_added_up_alike(
     assert entries(count_clicks(half)) == twin(frame)
 
 
-def test_clicks_may_be_true_and_false_and_columns_have_other_names(
-    frame: pd.DataFrame, tmp_path: Path
-) -> None:
-    other = frame.rename(columns={"row": "item", "position": "rank", "clicked": "click"})
-    other["click"] = other["click"].astype(bool)
-    counted = count_clicks(
-        [write(other, tmp_path / "log.parquet")], position="rank", clicked="click", row="item"
-    )
-    assert entries(counted) == twin(frame)
+def test_clicks_may_be_true_and_false(frame: pd.DataFrame, tmp_path: Path) -> None:
+    other = frame.assign(clicked=frame["clicked"].astype(bool))
+    assert entries(count_clicks([write(other, tmp_path / "log.parquet")])) == twin(frame)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -98,23 +92,20 @@ def test_documents_may_go_by_keys(ending: str, frame: pd.DataFrame, tmp_path: Pa
         (row_numbers[row + 1], position): counts for (row, position), counts in twin(frame).items()
     }
     log, table = write(frame, tmp_path / f"log.{ending}"), write(data, tmp_path / f"data.{ending}")
-    keys = ("qid", "doc")
-    counted = count_clicks([log], keys=keys, documents=table)
+    counted = count_clicks([log], table)
     assert entries(counted) == expected
     assert counted.n_documents == len(data)
     fewer = write(data[data["row"] != 7], tmp_path / f"fewer.{ending}")
     first = int(np.flatnonzero(frame["row"] == 7)[0]) + 1
     where = rf"row {first:,}" if ending == "parquet" else rf"log\.csv:{first + 1}"
     with pytest.warns(DataWarning, match=rf"{where}: .*q0, 7"):
-        assert (
-            count_clicks([log], keys=keys, documents=fewer).impressions.sum()
-            == (frame["row"] != 7).sum()
-        )
+        assert count_clicks([log], fewer).impressions.sum() == (frame["row"] != 7).sum()
     twice = write(pd.concat([data, data[:1]]), tmp_path / f"twice.{ending}")
     with pytest.raises(FileFormatError, match="two rows"):
-        count_clicks([log], keys=keys, documents=twice)
-    with pytest.raises(InputError, match="pass the table"):
-        count_clicks([log], keys=keys)
+        count_clicks([log], twice)
+    nameless = write(data.rename(columns={"doc": "thing"}), tmp_path / f"nameless.{ending}")
+    with pytest.raises(FileFormatError, match=r"nameless.*such as qid and doc_id.*thing"):
+        count_clicks([log], nameless)
 
 
 @pytest.mark.parametrize(
@@ -158,17 +149,14 @@ def test_a_cell_of_a_file_without_lines_is_refused_by_its_row(tmp_path: Path) ->
             count_clicks([write(table, tmp_path / "log.parquet")])
 
 
-def test_rows_may_stand_for_several_impressions(frame: pd.DataFrame, tmp_path: Path) -> None:
+def test_summed_rows_are_a_log(frame: pd.DataFrame, tmp_path: Path) -> None:
     summed = frame.groupby(["row", "position"], as_index=False).agg(
-        shown=("clicked", "size"), clicks=("clicked", "sum")
+        impressions=("clicked", "size"), clicks=("clicked", "sum")
     )
-    columns = {"clicked": "clicks", "impressions": "shown"}
-    assert entries(count_clicks([write(summed, tmp_path / "log.parquet")], **columns)) == twin(
-        frame
-    )
-    summed.loc[4, "clicks"] = summed.loc[4, "shown"] + 1
+    assert entries(read_clicks(write(summed, tmp_path / "log.parquet"), 40)) == twin(frame)
+    summed.loc[4, "clicks"] = summed.loc[4, "impressions"] + 1
     with pytest.raises(FileFormatError, match=r"log\.csv:6: \d+ clicks"):
-        count_clicks([write(summed, tmp_path / "log.csv")], **columns)
+        read_clicks(write(summed, tmp_path / "log.csv"))
 
 
 def test_true_and_false_may_be_words(tmp_path: Path) -> None:
@@ -202,10 +190,9 @@ def test_the_command_writes_the_log(frame: pd.DataFrame, tmp_path: Path) -> None
     path = write(frame, tmp_path / "log.csv")
     succeed("data", "count-clicks", path, "-o", tmp_path / "out.clicks")
     assert entries(read_clicks(tmp_path / "out.clicks")) == twin(frame)
-    for words, reason in (
-        (("--key", "qid,doc"), "--key is for --documents"),
-        (("--documents", path), "--documents is for --key"),
-    ):
-        refused = refuse("data", "count-clicks", path, "-o", tmp_path / "no.clicks", *words)
-        assert reason in refused.stderr
-        assert not (tmp_path / "no.clicks").exists()
+    table = write(frame.drop_duplicates("row"), tmp_path / "documents.csv")
+    succeed("data", "count-clicks", path, "--documents", table, "-o", tmp_path / "by.clicks")
+    assert read_clicks(tmp_path / "by.clicks").impressions.sum() == len(frame)
+    refused = refuse("data", "count-clicks", path, "-o", tmp_path / "no.clicks", "--row", "item")
+    assert "--row" in refused.stderr
+    assert not (tmp_path / "no.clicks").exists()

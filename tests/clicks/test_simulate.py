@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boostrank.clicks.simulate import Users, click_probabilities, simulate_clicks
+from boostrank.clicks.simulate import click_probabilities, simulate_clicks
 from boostrank.core.errors import ParameterError
 from boostrank.core.queries import QueryIndex
+from experiments.clicks.users import Users
 
 QUERIES = QueryIndex.from_sizes([4, 1, 6])
 LABELS = np.array([0, 1, 2, 3, 2, 0, 0, 1, 3, 2, 1])
@@ -16,14 +17,14 @@ SCORES = np.array([1.0, 2, 3, 4, 0, 5, 4, 3, 2, 1, 0])
 
 def test_a_label_is_clicked_by_its_gain() -> None:
     expected = [0.1, 0.1 + 0.9 / 7, 0.1 + 2.7 / 7, 1.0]
-    np.testing.assert_allclose(click_probabilities([0, 1, 2, 3], 0.1), expected)
-    np.testing.assert_allclose(click_probabilities([4, 1, 2, 3], 0.1), [expected[3], *expected[:3]])
+    np.testing.assert_allclose(click_probabilities([0, 1, 2, 3]), expected)
+    np.testing.assert_allclose(click_probabilities([4, 1, 2, 3]), [expected[3], *expected[:3]])
 
 
 @pytest.mark.parametrize("labels", [[0, 0], [2], [], [0, 40]])
 def test_labels_without_grades_are_refused(labels: list[float]) -> None:
     with pytest.raises(ParameterError, match="graded documents"):
-        click_probabilities(labels, 0.1)
+        click_probabilities(labels)
 
 
 def test_lists_that_do_not_vary_are_the_ranking() -> None:
@@ -34,14 +35,16 @@ def test_lists_that_do_not_vary_are_the_ranking() -> None:
 
 
 @pytest.mark.parametrize(
-    "users", [Users(), Users(eta=0.0, noise=0.0), Users("trust", eta=0.5), Users("cascade")]
+    "users", [None, Users(), Users(eta=0.0), Users("trust", eta=0.5), Users("cascade")]
 )
-def test_positions_are_clicked_as_often_as_expected(users: Users) -> None:
+def test_positions_are_clicked_as_often_as_expected(users: Users | None) -> None:
     count = 20_000
+    draw = {} if users is None else {"draw": users.clicks}
     log = simulate_clicks(
-        LABELS, QUERIES, SCORES, users, impressions=count, shown=4, spread=0.0, seed=5
+        LABELS, QUERIES, SCORES, **draw, impressions=count, shown=4, spread=0.0, seed=5
     )
-    r = click_probabilities(LABELS, users.noise)
+    users = users or Users()
+    r = click_probabilities(LABELS)
     for start, stop in zip(QUERIES.ptr[:-1], QUERIES.ptr[1:], strict=True):
         order, reached = start + np.argsort(-SCORES[start:stop])[:4], 1.0
         for p, row in enumerate(order, start=1):
@@ -85,11 +88,18 @@ def test_the_same_seed_gives_the_same_log_and_queries_do_not_depend_on_others() 
 
 @pytest.mark.parametrize("curve", [0.0, 1.0])
 def test_gains_without_a_prior_are_unbiased(curve: float) -> None:
-    users, r = Users(eta=curve), click_probabilities(LABELS, 0.1)
+    users, r = Users(eta=curve), click_probabilities(LABELS)
     gains = np.array(
         [
             simulate_clicks(
-                LABELS, QUERIES, SCORES, users, impressions=200, shown=6, spread=1.0, seed=seed
+                LABELS,
+                QUERIES,
+                SCORES,
+                users.clicks,
+                impressions=200,
+                shown=6,
+                spread=1.0,
+                seed=seed,
             ).gains(users.propensities(6), 0.0)
             for seed in range(60)
         ]
@@ -99,7 +109,14 @@ def test_gains_without_a_prior_are_unbiased(curve: float) -> None:
     biased = np.array(
         [
             simulate_clicks(
-                LABELS, QUERIES, SCORES, users, impressions=200, shown=6, spread=1.0, seed=seed
+                LABELS,
+                QUERIES,
+                SCORES,
+                users.clicks,
+                impressions=200,
+                shown=6,
+                spread=1.0,
+                seed=seed,
             ).gains(users.propensities(6), 20.0)
             for seed in range(60)
         ]
@@ -114,6 +131,5 @@ def test_gains_without_a_prior_are_unbiased(curve: float) -> None:
 def test_options_out_of_range_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(ParameterError):
         simulate_clicks(LABELS, QUERIES, SCORES, **options)
-    for wrong in ({"model": "dwell"}, {"eta": -1.0}, {"noise": 1.0}):
-        with pytest.raises(ParameterError):
-            Users(**wrong)
+    with pytest.raises(ParameterError):
+        Users(model="dwell")

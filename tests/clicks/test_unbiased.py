@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from boostrank import Objective
-from boostrank.clicks.simulate import Users, click_probabilities, simulate_clicks
+from boostrank.clicks.log import Propensities
+from boostrank.clicks.simulate import click_probabilities, simulate_clicks
 from boostrank.core.queries import QueryIndex
 from boostrank.objective.bound import BoundObjective
 from boostrank.objectives import OBJECTIVES
@@ -34,21 +35,19 @@ def gradient(name: str, gains: np.ndarray, **params: object) -> np.ndarray:
 @functools.cache
 def estimated() -> list[np.ndarray]:
     """Clicks over exposure of each log."""
-    users = Users()
+    curve = Propensities(1.0 / np.arange(1, SIZE + 1))
     logs = (
-        simulate_clicks(
-            LABELS, QUERIES, SCORES, users, impressions=10, shown=SIZE, spread=1.0, seed=seed
-        )
+        simulate_clicks(LABELS, QUERIES, SCORES, impressions=10, shown=SIZE, spread=1.0, seed=seed)
         for seed in range(LOGS)
     )
-    return [log.gains(users.propensities(SIZE), 0.0) for log in logs]
+    return [log.gains(curve, 0.0) for log in logs]
 
 
 def farthest(name: str, **params: object) -> float:
     """Standard errors by which the mean gradient over logs misses that of the true click
     probabilities, at most.
     """
-    true = click_probabilities(LABELS, 0.1)
+    true = click_probabilities(LABELS)
     gradients = np.array([gradient(name, gains, **params) for gains in estimated()])
     off = gradients - gradient(name, true, **params)
     along = off @ gradient(name, true, **params)

@@ -112,40 +112,40 @@ def test_any_text_is_an_expression_or_refused(text):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("__import__('os')", '"\'", at character 12'),
+        ("__import__('os')", "cannot read"),
         ("label.__class__()", "no function 'label.__class__'"),
         ("label.real(1)", "no function 'label.real'"),
         ("eval(label)", "no function 'eval'"),
         ("log2(label)", "Did you mean"),
-        ("label[0]", "'\\[', at character 6"),
-        ("lambda: label", "':', at character 7"),
-        ("label if 1 else 0", "at character \\d+;"),
-        ("label; 1", "';', at character 6"),
-        ("label # 1", "'#', at character 7"),
+        ("label[0]", "cannot read '\\['"),
+        ("lambda: label", "cannot read ':'"),
+        ("label if 1 else 0", "an expression has numbers"),
+        ("label; 1", "cannot read ';'"),
+        ("label # 1", "cannot read '#'"),
         ("label // 2", "'label // 2' is not allowed"),
         ("(label, 1)", "is not allowed"),
         ("max(*label)", "not 1"),
         ("max(label, *label)", "'\\*label' is not allowed"),
         ("max(a=label)", "is not allowed"),
-        ("not label", "at character \\d+;"),
-        ("(label", "at character \\d+;"),
-        ("label +", "at character \\d+;"),
+        ("not label", "an expression has numbers"),
+        ("(label", "an expression has numbers"),
+        ("label +", "an expression has numbers"),
         ("1 < label < 2", "'1 < label < 2' is not allowed"),
         ("min(label)", "takes 2 to 20 arguments, not 1"),
         ("clip(label, 1)", "takes 3 arguments, not 2"),
         ("log(label, 2)", "takes 1 arguments, not 2"),
-        ("2label", "at character \\d+;"),
-        ("0x10 + label", "at character \\d+;"),
-        ("1_000 * label", "at character \\d+;"),
-        ("1j * label", "at character \\d+;"),
+        ("2label", "an expression has numbers"),
+        ("0x10 + label", "an expression has numbers"),
+        ("1_000 * label", "an expression has numbers"),
+        ("1j * label", "an expression has numbers"),
         ("1 + 2", "names no column"),
         ("(" * 990 + "label" + ")" * 990, "nested"),
         ("label+" * 300 + "1", "nested"),
         ("label+" * MOST_CHARACTERS + "1", "12,001 characters"),
-        ("", "at character \\d+;"),
+        ("", "an expression has numbers"),
     ],
 )
-def test_text_that_is_no_expression_is_refused_with_its_place(text, words):
+def test_text_that_is_no_expression_is_refused(text, words):
     with pytest.raises(ParameterError, match=words):
         GainExpression(text)
 
@@ -179,9 +179,9 @@ def test_what_is_missing_stays_missing_and_isnan_tells():
 
 
 def test_words_and_tables_are_no_expressions():
-    assert [expression_of(gain) for gain in ("linear", "EXP", "0,1,3", "5", [0, 1], None, "")] == [
-        None
-    ] * 7
+    assert [
+        expression_of(gain) for gain in ("linear", "EXPONENTIAL", "0,1,3", "5", [0, 1], None, "")
+    ] == [None] * 7
     assert rule_of("label + f1") == "linear"
     assert rule_of("0,1,3") == (0.0, 1.0, 3.0)
     with pytest.raises(ParameterError, match=r"with_gain"):

@@ -209,7 +209,7 @@ def test_complex_features_are_refused_in_every_form(kind: str) -> None:
 SECONDS = np.arange(ROWS).astype("m8[s]")
 
 
-@pytest.mark.parametrize("what", ["y", "weight", "document_weight", "k"])
+@pytest.mark.parametrize("what", ["y", "weight", "k"])
 @pytest.mark.parametrize(
     "values",
     [

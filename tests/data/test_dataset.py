@@ -49,11 +49,6 @@ def test_query_ids_and_sizes_say_the_same() -> None:
             {"group": [3, 3], "weight": [1, 1, np.nan, 1, 1, 1]},
             r"row 2 \(from 0, query 0\): weight nan",
         ),
-        ({"group": [3, 3], "document_weight": [1, 2]}, "6 rows, but document weights"),
-        (
-            {"group": [3, 3], "document_weight": np.ones(6), "weight": [1, 2, 1, 1, 1, 1]},
-            "weight differs within a",
-        ),
         ({"group": [3, 3], "weight": [1.0, 0.0]}, "weight 0.0 is not a positive"),
         (
             {"group": [3, 3], "k": [1, 1, 2, 1, 1, 1]},
@@ -122,9 +117,9 @@ def test_weights_that_differ_within_a_query_are_of_documents_and_stay_with_their
     assert data.queries.weights is None
     assert data.document_weights is not None
     np.testing.assert_array_equal(data.document_weights, [2, 0, 5, 1, 4, 3])
-    explicit = RankingDataset.from_arrays(
-        X, Y, group=[3, 2, 1], weight=[1, 2, 3], document_weight=np.arange(6)
-    )
+    explicit = RankingDataset.from_arrays(X, Y, group=[3, 2, 1], weight=[1, 2, 3])
+    both = replace(explicit.queries, document_weights=np.arange(6.0))
+    explicit = replace(explicit, queries=both)
     np.testing.assert_array_equal(explicit.queries.weights, [1, 2, 3])
     np.testing.assert_array_equal(explicit.take([2, 0]).document_weights, [5, 0, 1, 2])
     np.testing.assert_array_equal(

@@ -149,7 +149,7 @@ def test_categories_with_an_order_are_numbers_unless_they_are_named() -> None:
     assert data.categorical == ()
     np.testing.assert_array_equal(data.features[:, 0], [1, 0, 2])
     assert RankingDataset.from_arrays(
-        sizes, [0, 1, 2], group=[3], categorical_feature="name:size"
+        sizes, [0, 1, 2], group=[3], categorical_feature=["size"]
     ).categorical == (0,)
 
 

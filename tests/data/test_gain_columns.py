@@ -96,7 +96,7 @@ def test_scattered_queries_chunks_and_several_files_keep_columns_with_their_rows
     # A gain below 0 is told with its line.
     mixed.iloc[7, mixed.columns.get_loc("margin")] = -1.0
     mixed.to_csv(tmp_path / "3.csv", index=False)
-    with pytest.raises(FileFormatError, match=r"3\.csv:9: .*margin=-1\)"):
+    with pytest.raises(FileFormatError, match=r"3\.csv:9: .*'margin' is -1"):
         Read(tmp_path / "3.csv", regroup=True, gain="margin", **COLUMNS)
     # A row that is left out takes its gain along, and so do queries that are taken.
     rows = frame.astype({"b": object})
@@ -152,7 +152,7 @@ def test_a_frame_has_columns_that_are_no_features(tmp_path: Path):
 @pytest.mark.parametrize(
     ("file", "gain", "location", "words"),
     [
-        ("bad.csv", GAIN, "bad.csv:22: ", r"query 3: .* is nan \(label=\d, margin=-3\)"),
+        ("bad.csv", GAIN, "bad.csv:22: ", r"query 3: .* is nan: gains must be finite"),
         (
             "bad.tsv",
             "max(label, margin) + margin",
@@ -164,7 +164,7 @@ def test_a_frame_has_columns_that_are_no_features(tmp_path: Path):
             "bad.arrow",
             "clip(margin, 0, 9)",
             "bad.arrow: row 41: ",
-            r"\(margin=nan\).* where\(isnan\(x\), 0, x\)",
+            r"is nan.* where\(isnan\(x\), 0, x\)",
         ),
         ("good.csv", "1/(label - label)", "good.csv:2: ", "is (inf|nan)"),
         ("good.csv", "label*labl", "good.csv:1: ", "no column 'labl'. Did you mean 'label'"),

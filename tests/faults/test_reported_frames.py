@@ -199,7 +199,7 @@ def test_first_use_python_12_lazy_labels_are_refused(values: str) -> None:
         RankingDataset.from_arrays(FRAME, qid=QUERIES, **columns)
 
 
-def test_first_use_python_12_what_returns_a_table_is_named_with_the_method(
+def test_first_use_python_12_what_returns_a_table_is_refused_with_the_method(
     ranker: BoostRanker,
 ) -> None:
     dataset = pytest.importorskip("pyarrow.dataset", reason="data sets of Arrow").dataset(
@@ -210,7 +210,7 @@ def test_first_use_python_12_what_returns_a_table_is_named_with_the_method(
         RankingDataset.from_frame,
         lambda rows: BoostRanker(**SMALL).fit(rows, LABELS),
     ):
-        with pytest.raises(DataError, match=r"\.to_table\(\)"):
+        with pytest.raises(DataError, match=r"to_table\(\)"):
             door(dataset)
 
 

@@ -14,7 +14,6 @@ import pandas as pd
 import polars as pl
 import pytest
 import xgboost as xgb
-from scipy import sparse
 from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -53,78 +52,18 @@ def models() -> dict[str, RankingModel]:
 # Data sets of the engines
 
 
-def test_a_dmatrix_trains_and_evaluates_as_the_same_arrays() -> None:
-    weights = np.arange(1.0, QUERIES + 1)
-    theirs = xgb.DMatrix(FRAME, Y, qid=QID, weight=weights)
-    ours = RankingDataset.from_arrays(FRAME, Y, qid=QID, weight=weights)
-    params, history = [("objective", "rank:ndcg"), ("nthread", 1), ("eval_metric", "map@3")], {}
-    params.append(("eval_metric", "ndcg@5"))
-    model = boostrank.train(
-        params, theirs, 3, evals=[(theirs, "t")], evals_result=history, backend="xgboost"
-    )
-    expected = boostrank.train(dict(params[:2]), ours, 3, backend="xgboost")
-    assert list(history["t"]) == ["map@3", "ndcg@5"]
-    assert model.feature_names == tuple("abcd")
-    assert model.predict(theirs).tobytes() == expected.predict(FRAME).tobytes()
-    assert boostrank.evaluate(model, theirs)["ndcg@10"].mean == pytest.approx(
-        boostrank.evaluate(model, ours)["ndcg@10"].mean
-    )
+def test_an_engines_data_set_that_cannot_be_copied_names_the_reason() -> None:
+    subset = lgb.Dataset(X, Y, free_raw_data=False).subset([0, 1])
+    with pytest.raises(ParameterError, match=r"subset.*RankingDataset as train_set"):
+        boostrank.train({}, subset, 2)
+    with pytest.raises(ParameterError, match=r"DMatrix>: expected a .*from_arrays"):
+        boostrank.train({}, xgb.DMatrix(X, Y, qid=QID), 2)
 
 
-def test_absent_entries_of_a_sparse_dmatrix_are_missing_in_training_and_scores() -> None:
-    rows = sparse.csr_matrix(np.where(X > 0, X, 0))
-    theirs = xgb.DMatrix(rows, Y, qid=QID)
-    params = {"objective": "rank:ndcg", "nthread": 1}
-    model = boostrank.train(params, theirs, 3, backend="xgboost")
-    np.testing.assert_allclose(model.predict(rows), model.booster.predict(theirs), rtol=1e-6)
-
-
-def test_named_columns_of_an_engines_data_set_are_matched(models: dict[str, RankingModel]) -> None:
-    model = ranker().fit(FRAME, Y, qid=QID).model_
-    for make in (xgb.DMatrix, lambda frame: lgb.Dataset(frame, free_raw_data=False)):
-        swapped = make(FRAME[list("dcba")])
-        np.testing.assert_array_equal(model.predict(swapped), model.predict(FRAME))
-        with pytest.raises(DataError, match="'d'"):
-            model.predict(make(FRAME[list("abc")]))
-    rows = xgb.DMatrix(FRAME)  # the model has no names
-    np.testing.assert_array_equal(models["xgboost"].predict(rows), models["xgboost"].predict(X))
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda rows, names: xgb.DMatrix(rows, feature_names=names),
-        lambda rows, names: lgb.Dataset(rows, feature_name=names, free_raw_data=False),
-    ],
-)
-def test_columns_of_an_engines_data_set_are_matched_by_name(make: Any) -> None:
-    model = ranker().fit(FRAME, Y, qid=QID).model_
-    scores = model.predict(make(X[:, ::-1].copy(), list("dcba")))
-    np.testing.assert_array_equal(scores, model.predict(FRAME))
-    with pytest.raises(DataError, match="'d'"):
-        model.predict(make(X, list("abce")))
-    unnamed = lgb.Dataset(X, free_raw_data=False).construct()
-    np.testing.assert_array_equal(model.predict(unnamed), model.predict(X))
-
-
-def dmatrix(**more: Any) -> xgb.DMatrix:
-    return xgb.DMatrix(X, Y, qid=QID, **more)
-
-
-@pytest.mark.parametrize(
-    ("make", "reason"),
-    [
-        (lambda: xgb.QuantileDMatrix(X, Y, qid=QID), "Quantile"),
-        (lambda: dmatrix(base_margin=np.zeros(QID.size)), "base_margin"),
-        (lambda: dmatrix(feature_weights=np.ones(4)), "feature_weights"),
-        (lambda: dmatrix(feature_types=["c", "q", "q", "q"]), "categories"),
-        (lambda: xgb.DMatrix(X, qid=QID), "labels"),
-        (lambda: lgb.Dataset(X, Y, free_raw_data=False).subset([0, 1]), "subset"),
-    ],
-)
-def test_an_engines_data_set_that_cannot_be_copied_names_the_reason(make: Any, reason: str) -> None:
-    with pytest.raises(ParameterError, match=f"{reason}.*RankingDataset as train_set"):
-        boostrank.train({}, make(), 2)
+@pytest.mark.parametrize("make", [xgb.DMatrix, lgb.Dataset])
+def test_an_engines_data_set_is_not_scored(make: Any, models: dict[str, RankingModel]) -> None:
+    with pytest.raises(DataError, match=f"{make.__name__}, but must be a frame"):
+        models["xgboost"].predict(make(X))
 
 
 # Arguments and methods of the engines' boosters and rankers

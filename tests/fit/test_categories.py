@@ -165,7 +165,7 @@ def test_validation_sets_and_later_rows_are_coded_as_the_training_set(backend: s
 @pytest.mark.parametrize("backend", ENGINES)
 def test_folds_and_presets_know_the_categories(backend: str) -> None:
     data = as_data(feature_names=NAMES)
-    of_categories = {"cat_feature": "name:kind", "early_stopping_round": 2, "metric": "ndcg"}
+    of_categories = {"cat_feature": ["kind"], "early_stopping_round": 2, "metric": "ndcg"}
     model = boostrank.train(
         PARAMS | OWN[backend] | of_categories, data, 3, folds=2, backend=backend, start="linear"
     )

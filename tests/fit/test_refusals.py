@@ -145,7 +145,7 @@ def test_rows_of_queries_that_do_not_fit(data: RankingDataset) -> None:
 def test_arguments_that_are_no_dataset_are_refused(data: RankingDataset) -> None:
     with pytest.raises(ParameterError, match=r"ndarray.*RankingDataset.*from_arrays"):
         boostrank.train(PARAMS, data.features, 2)
-    with pytest.raises(DataError, match=r"XGBoost: qid="):
+    with pytest.raises(ParameterError, match=r"DMatrix.*RankingDataset.*from_arrays"):
         boostrank.train(PARAMS, xgb.DMatrix(data.features, data.labels), 2)
     with pytest.raises(ParameterError, match=r"valid_sets.*ndarray"):
         boostrank.train(PARAMS, data, 2, valid_sets=[data.features])

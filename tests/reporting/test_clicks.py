@@ -238,8 +238,8 @@ def test_given_propensities_may_lack_positions(
     def by(curve: Propensities) -> ClickData:
         return click_data(study(data, model=model, clicks=log, propensities=curve))
 
-    assert by(Propensities.power(ETA, 6)).origin == "given"
-    short = by(Propensities.power(ETA, 4))
+    assert by(Propensities(np.arange(1.0, 7.0) ** -ETA)).origin == "given"
+    short = by(Propensities(np.arange(1.0, 5.0) ** -ETA))
     lost = sum(n for _, p, n, _ in list_entries(log) if p > 4)
     assert short.notes[0].startswith(f"{lost:,} of {log.impressions.sum():,} impressions")
 
