@@ -772,7 +772,7 @@ def _make_variables(comparison: Comparison) -> dict[str, Any]:
     if changes.size:
         axis = alt.Axis(format="+.2~f", grid=False)
         ends, title = (-limit, limit), f"difference of {first}"
-        chart = histogram("differences", changes, _BINS, ends, title, "+.3f", axis=axis)
+        chart = histogram("differences", changes, _BINS, ends, title, axis=axis)
     return {
         "d": comparison.metrics[first],
         "fewest": FEWEST_FOR_INTERVAL,

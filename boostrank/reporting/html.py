@@ -9,7 +9,6 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -244,8 +243,6 @@ def theme(*, dark: bool = False) -> dict[str, Any]:
 
 
 _DIGITS = 5
-# Height of a chart row in pixels.
-_ROW = 26
 # Width in pixels outside a page. In a page, charts fill the available width.
 _WIDTH = 680
 
@@ -298,7 +295,6 @@ def lines(
     frame: Any,
     x: Any,
     y: str,
-    tips: Sequence[str],
     *,
     height: int = 260,
     **y_options: Any,
@@ -311,7 +307,7 @@ def lines(
             `dots` (the point size).
     """
     dots, color = y_options.pop("dots", 18), y_options.pop("color", alt.Undefined)
-    base = alt.Chart(frame).encode(x=x, tooltip=tooltips(*tips), color=color)
+    base = alt.Chart(frame).encode(x=x, color=color)
     points = alt.OverlayMarkDef(size=dots) if dots else False
     line = base.mark_line(point=points).encode(y=alt.Y(f"{y}:Q", **y_options))
     if "low" in frame:
@@ -326,7 +322,6 @@ def histogram(
     bins: int,
     limits: tuple[float, float],
     title: str,
-    format: str,
     **x_options: Any,
 ) -> Chart:
     """Draw the number of queries in each bin of values, of which the negative ones have another
@@ -345,47 +340,11 @@ def histogram(
             x2="end:Q",
             y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
             color=alt.condition("datum.begin + datum.end > 0", *colours),
-            tooltip=tooltips(f"begin:Q {format} from", f"end:Q {format} to", "queries:Q ,d"),
         )
     )
     return Chart(name, frame, figure.properties(height=220))
 
 
-def row_chart(
-    name: str,
-    frame: Any,
-    tips: Sequence[str],
-    title: str,
-    value: str = "value",
-    **channels: Any,
-) -> Chart:
-    """Draw the value and the interval from `low` to `high` of each row of a frame, below each
-    other.
-
-    Args:
-        tips: columns of tooltips, of which the first names the rows.
-        title: title of the axis of values.
-        channels: further channels, such as `color`.
-    """
-    rows = alt.Y(tips[0], sort=None, title=None)
-    base = alt.Chart(frame).encode(y=rows, tooltip=tooltips(*tips), **channels)
-    x = alt.X("low:Q", title=title, scale=alt.Scale(zero=False, nice=True))
-    figure = base.mark_rule(strokeWidth=4, opacity=0.5).encode(x=x, x2="high:Q")
-    figure += base.mark_point(size=70).encode(x=f"{value}:Q")
-    return Chart(name, frame, figure.properties(height=_ROW * len(frame) + 10))
-
-
 def whole_numbers() -> Any:
     """Return an axis that shows whole numbers only."""
     return alt.Axis(format=",d", tickMinStep=1)
-
-
-def tooltips(*columns: str) -> list[Any]:
-    """Return tooltips for columns such as "name:type", which may be followed by a format and a
-    title.
-    """
-    specs = [column.split(maxsplit=2) for column in columns]
-    return [
-        alt.Tooltip(name, **dict(zip(("format", "title"), labels, strict=False)))
-        for name, *labels in specs
-    ]

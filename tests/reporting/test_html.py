@@ -232,14 +232,6 @@ def test_importance_is_told_with_its_intervals_and_what_is_removable(
     assert "Together they may matter" in words
     assert "a sample of whole queries out of 1,200 documents" in words
     assert "query-level: constant within each query" in words
-    blocks = [
-        json.loads(b) for b in re.findall(r'<script type="application/json">(.*?)</script>', text)
-    ]
-    charts = {b["name"]: b["spec"]["datasets"][b["numbers"]] for b in blocks}
-    assert set(charts) == {"importance-loss"}
-    # Those of the features in use, the largest first.
-    losses = [row["loss"] for row in charts["importance-loss"]]
-    assert losses == [0.2, 0.05, 0.03, 0.0, -0.0001]
 
 
 @pytest.mark.parametrize(

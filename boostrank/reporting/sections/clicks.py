@@ -233,8 +233,7 @@ def curve_chart(positions: Data) -> Chart:
         "scale": alt.Scale(type="log", domain=domain, clamp=True, nice=False),
         "axis": alt.Axis(format="~g", tickCount=6),
     }
-    tips = ("position:Q d", "propensity:Q .3f", "low:Q .3f from", "high:Q .3f to")
-    figure = lines(frame, x, "propensity", tips, height=280, **y_options)
+    figure = lines(frame, x, "propensity", height=280, **y_options)
     return Chart("clicks-propensities", frame, figure)
 
 

@@ -164,7 +164,7 @@ def _template_variables(result: QueryValues) -> dict[str, Any]:
         "quartiles": np.quantile(values, [0.25, 0.5, 0.75]),
         "lowest": min(certain, key=itemgetter("mean")) if len(certain) > 1 else None,
         "histogram": histogram(
-            "queries-values", values, bins=_BINS, limits=limits, title=result.metric, format=".2f"
+            "queries-values", values, bins=_BINS, limits=limits, title=result.metric
         ),
     }
 
