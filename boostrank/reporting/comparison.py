@@ -29,7 +29,7 @@ from boostrank.metrics.measure import Metrics
 from boostrank.model.ranking_model import RankingModel
 from boostrank.model.trec import bind_run, data_of_runs, describe_left_out
 from boostrank.reporting.difference import Difference, Opening, open_report
-from boostrank.reporting.html import alt, block, histogram, need_report_extra
+from boostrank.reporting.html import block, need_report_extra
 from boostrank.reporting.machine import (
     JudgedDifference,
     JudgedQueries,
@@ -50,7 +50,6 @@ from boostrank.reporting.section import Context, PageSection, page
 from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, holm
 from boostrank.reporting.table import Cell, Column, Table, interval, table_of_rows
 
-_BINS = 40
 GRAMMAR = "METRIC < NUMBER [at p<ALPHA], or low(METRIC) < NUMBER for an end of the interval"
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
@@ -334,21 +333,22 @@ class Comparison(Result):
         if self.judges:
             titles["judges"] = "People and the machine"
         titles |= {
-            "queries": f"Query by query: {self.first}",
             "segments": f"Segments: {self.first}",
             "regressions": f"Worst regressions: {self.first}",
         }
         # Render the blocks of the template.
-        charts: list[Any] = []
-        variables = {"comparison": self, "data": data, "drawn": charts, **_make_variables(self)}
+        variables = {
+            "comparison": self,
+            "data": data,
+            "d": self.metrics[self.first],
+            "fewest": FEWEST_FOR_INTERVAL,
+            "resamples": PAIRED_RESAMPLES,
+        }
 
         def render(name: str) -> Markup:
             return block("comparison.html", name, **variables)
 
-        sections = [
-            PageSection(name, heading, render(name), drawn=charts)
-            for name, heading in titles.items()
-        ]
+        sections = [PageSection(name, heading, render(name)) for name, heading in titles.items()]
         top = {name: render(name) for name in ("heading", "summary")}
         return page(f"{self.new} against {self.old}", sections, self.opening, **top)
 
@@ -717,23 +717,3 @@ def _test_condition(condition: Condition, metrics: Mapping[str, Difference]) -> 
             f"one query has no interval, so '{condition}' cannot be tested: use more queries"
         )
     return ConditionOutcome(condition, condition.holds(value, difference.p))
-
-
-def _make_variables(comparison: Comparison) -> dict[str, Any]:
-    """Return the variables of the template."""
-    first = comparison.first
-    values = comparison.per_query[first]
-    changes = values[:, 1] - values[:, 0]
-    changes = changes[np.isfinite(changes) & (np.abs(changes) > TIE)]
-    limit, chart = float(np.abs(changes).max(initial=0.0)), None
-    if changes.size:
-        axis = alt.Axis(format="+.2~f", grid=False)
-        ends, title = (-limit, limit), f"difference of {first}"
-        chart = histogram("differences", changes, _BINS, ends, title, axis=axis)
-    return {
-        "d": comparison.metrics[first],
-        "fewest": FEWEST_FOR_INTERVAL,
-        "resamples": PAIRED_RESAMPLES,
-        "changed": changes.size,
-        "histogram": chart,
-    }

@@ -16,12 +16,10 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-import numpy as np
 from markupsafe import Markup
 
 from boostrank.core.errors import MissingDependency, TrainingError
 from boostrank.core.text import count_of
-from boostrank.core.types import Float64Array
 from boostrank.records import jsonable
 from boostrank.reporting.table import Cell, Column, Table, fixed, import_extra, interval
 
@@ -160,10 +158,7 @@ class _Altair:
 
 alt: Any = _Altair()
 
-COLOURS = {"main": "#3b7fc4", "good": "#1b9e77", "bad": "#d95f02", "faint": "#8b929a"}
-"""Colours that are visible on white and black, and that people with red-green colour blindness can
-distinguish.
-"""
+_MAIN = "#3b7fc4"  # visible on white and black
 
 # Colours in the light and the dark theme, as in style.css.
 _THEMES = {
@@ -237,7 +232,9 @@ def vega_script() -> str:
 
 def theme(*, dark: bool = False) -> dict[str, Any]:
     """Return the shared Vega-Lite `config`."""
-    colours = COLOURS | {name: light_and_dark[dark] for name, light_and_dark in _THEMES.items()}
+    colours = {"main": _MAIN} | {
+        name: light_and_dark[dark] for name, light_and_dark in _THEMES.items()
+    }
     config: dict[str, Any] = json.loads(Template(read_template("theme.json")).substitute(colours))
     return config
 
@@ -311,38 +308,9 @@ def lines(
     points = alt.OverlayMarkDef(size=dots) if dots else False
     line = base.mark_line(point=points).encode(y=alt.Y(f"{y}:Q", **y_options))
     if "low" in frame:
-        area = base.mark_area(opacity=0.2, color=COLOURS["main"])
+        area = base.mark_area(opacity=0.2, color=_MAIN)
         line = area.encode(y=alt.Y("low:Q", **y_options), y2="high:Q") + line
     return line.properties(height=height)
-
-
-def histogram(
-    name: str,
-    values: Float64Array,
-    bins: int,
-    limits: tuple[float, float],
-    title: str,
-    **x_options: Any,
-) -> Chart:
-    """Draw the number of queries in each bin of values, of which the negative ones have another
-    colour.
-    """
-    counts, edges = np.histogram(values, bins=bins, range=limits)
-    frame = import_extra("pandas").DataFrame(
-        {"begin": edges[:-1], "end": edges[1:], "queries": counts}
-    )
-    colours = alt.value(COLOURS["main"]), alt.value(COLOURS["bad"])
-    figure = (
-        alt.Chart(frame)
-        .mark_bar(binSpacing=1)
-        .encode(
-            x=alt.X("begin:Q", title=title, bin="binned", **x_options),
-            x2="end:Q",
-            y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
-            color=alt.condition("datum.begin + datum.end > 0", *colours),
-        )
-    )
-    return Chart(name, frame, figure.properties(height=220))
 
 
 def whole_numbers() -> Any:

@@ -137,8 +137,8 @@ def test_a_page_is_quiet_asks_for_nothing_and_draws_its_charts(page: Page) -> No
           const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
           return new Set(new Uint32Array(data.buffer)).size;
         })""")
-    assert drawn
-    assert min(drawn) > 1
+    assert bool(drawn) == ("report" in page.path.name)
+    assert min(drawn, default=2) > 1
     # No alert was opened, and names stand there as text.
     assert page.run("return document.querySelectorAll('img').length") == 0
     assert EVIL in page.run("return document.querySelector('h1').textContent")
@@ -148,7 +148,7 @@ def test_a_page_is_quiet_asks_for_nothing_and_draws_its_charts(page: Page) -> No
     assert " queries (" in opening
 
 
-@every_page
+@reported
 def test_a_chart_says_what_it_shows_to_those_who_cannot_see_it(page: Page) -> None:
     page.wait("return document.querySelectorAll('figure[data-drawn]').length > 0")
     captions = page.run(
@@ -160,7 +160,7 @@ def test_a_chart_says_what_it_shows_to_those_who_cannot_see_it(page: Page) -> No
     assert all(label == caption for label, caption in captions)
 
 
-@every_page
+@reported
 def test_dark_is_dark_whether_the_system_or_the_reader_wants_it(page: Page) -> None:
     assert page.background() == "rgb(255, 255, 255)"
     page.prefer("dark")
@@ -330,7 +330,6 @@ def test_without_a_script_tables_and_text_are_there(page: Page) -> None:
         details = page.browser.find_elements("css selector", "tr.detail")
         assert details
         assert all(detail.is_displayed() for detail in details[:5])
-        assert "needs JavaScript" in page.browser.find_element("css selector", "figure").text
     finally:
         page.browser.close()
         page.browser.switch_to.window(page.tab)
