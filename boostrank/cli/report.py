@@ -46,7 +46,7 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
         group="Results",
     )
     card: str | None = option(
-        "Model card to write: Markdown (.md) for Hugging Face, or JSON (.json).",
+        "Model card to write, as Markdown (.md) for Hugging Face.",
         file="output",
         group="Results",
     )
