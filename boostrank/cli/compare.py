@@ -83,8 +83,10 @@ def _print(comparison: Comparison, data: str) -> None:
     # The conditions and the conventions come last.
     echo()
     for outcome in comparison.outcomes:
-        text = f"passes: not ({outcome.condition})"
-        echo(f"FAILS: {outcome.condition}" if outcome.holds else text)
+        verdict = f"FAILS: {outcome.condition}"
+        if not outcome.holds:
+            verdict = f"passes: not ({outcome.condition})"
+        echo(verdict)
     remarks = [*comparison.meanings, comparison.conventions.describe()]
     print_wrapped([*comparison.luck_notes, *remarks])
 
