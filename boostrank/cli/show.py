@@ -15,6 +15,7 @@ import click
 from click import echo
 
 from boostrank.cli.errors import erase_line, say, show_line
+from boostrank.core.errors import InputError
 from boostrank.reporting.table import Table
 
 
@@ -50,6 +51,8 @@ def check_page(path: str) -> None:
     from boostrank.reporting.html import need_report_extra
 
     need_report_extra()
+    if path.endswith("/"):
+        raise InputError(f"{path}: a page is one file; write a name such as {path}report.html")
     check_writable(path, streams=True)
 
 

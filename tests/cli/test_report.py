@@ -109,8 +109,10 @@ def test_the_page_stands_alone_and_escapes_what_files_say(
 
 
 def test_a_folder_is_no_page(model: Path, data: Path, tmp_path: Path) -> None:
-    result = refuse("report", model, data / "test.txt", "-o", f"{tmp_path}/")
-    assert f"{tmp_path}" in result.stderr
+    for folder in (f"{tmp_path}/", f"{tmp_path / 'new'}/", tmp_path):
+        result = refuse("report", model, data / "test.txt", "-o", folder)
+        assert f"{tmp_path}" in result.stderr
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("kind", ["lightgbm", "xgboost"])
