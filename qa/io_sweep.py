@@ -83,10 +83,6 @@ CASES = [
     Case("lightgbm streamed", f"{_GBM} --route bins --cache cache"),
     Case("xgboost streamed", f"{_XGB} --route external --cache cache"),
     Case("report", f"report {_SAVED} --documents 20 -o page.html --only queries"),
-    Case(
-        "report saved",
-        f"report {_SAVED} --documents 20 -o report/ --only queries --only importance",
-    ),
 ]
 
 

@@ -26,11 +26,10 @@ def compare(options: CompareOptions, reading: FileOptions) -> None:
     and numbers are those of trec_eval. A quoted pattern, 'new-*.txt', names several trainings of a
     ranker, such as with other seeds: intervals and p-values then include how much they differ.
 
-    A condition is METRIC OP NUMBER [at p<ALPHA] [in any]: the mean of new minus old is <, <=, > or
-    >= NUMBER. With `at`, the p-value of the two-sided paired randomisation test must also be below
-    ALPHA. `in any` tests each segment, with p-values adjusted by Holm's method. low(METRIC) OP
-    NUMBER [in any] tests an end of the 95% interval instead: 'low(ndcg@10) < -0.01' holds unless
-    NEW is shown to be at most 0.01 worse. The exit status is 1 if a condition holds.
+    A condition is METRIC OP NUMBER [at p<ALPHA]: the mean of new minus old is <, <=, > or >=
+    NUMBER. With `at`, the p-value of the two-sided paired randomisation test must also be below
+    ALPHA. low(METRIC) OP NUMBER tests an end of the 95% interval instead: 'low(ndcg@10) < -0.01'
+    holds unless NEW is shown to be at most 0.01 worse. The exit status is 1 if a condition holds.
 
     --machine takes a column of DATA, such as `data join --machine` writes, or a FILE of judgements
     in any form that `data join` reads. The machine's grades narrow the interval of the difference
@@ -84,15 +83,14 @@ def _print(comparison: Comparison, data: str) -> None:
     # The conditions and the conventions come last.
     echo()
     for outcome in comparison.outcomes:
-        where = f" ({printable(', '.join(outcome.where))})" if outcome.where else ""
-        text = f"{outcome.condition}{where}"
-        verdict = f"FAILS: {text}" if outcome.holds else f"passes: not ({text})"
+        verdict = f"FAILS: {outcome.condition}"
+        if not outcome.holds:
+            verdict = f"passes: not ({outcome.condition})"
         echo(verdict)
     remarks = [*comparison.meanings, comparison.conventions.describe()]
     print_wrapped([*comparison.luck_notes, *remarks])
 
 
 def _reason(regression: Regression) -> str:
-    """Describe the costliest inversion of a query."""
-    swap = regression.swap
-    return "" if swap is None else printable(f"{swap.fell}, below {swap.rose}")
+    """Describe the best document that fell."""
+    return "" if regression.fallen is None else printable(str(regression.fallen))

@@ -132,10 +132,9 @@ def why(options: WhyOptions, reading: FileOptions) -> None:
 
     \b
     A and B are documents of the query:
-      @3         the document that the model ranks third; also 3, unless a document has this name
+      @3         the document that the model ranks third
       row:17     row 17 of DATA, counted from 1
       D7         a document name: the column --id of a table, or the comment of a row
-      name:D7    the same, for any name
 
     MODEL is a file of boostrank, LightGBM, XGBoost or a search engine. Feature contributions are
     TreeSHAP values computed by the engine.

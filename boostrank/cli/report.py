@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from boostrank.cli.command import Command
@@ -41,13 +40,13 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
         "Write this section only.", choices=" ".join(SECTIONS.modules()), group="Results"
     )
     output: str | None = option(
-        "HTML page to write, or a folder (page/) for the page and the numbers of its charts (CSV).",
+        "HTML page to write.",
         file="output",
         shown="MODEL-report.html, without --json and --card",
         group="Results",
     )
     card: str | None = option(
-        "Model card to write: Markdown (.md) for Hugging Face, or JSON (.json).",
+        "Model card to write, as Markdown (.md) for Hugging Face.",
         file="output",
         group="Results",
     )
@@ -82,14 +81,8 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
     if options.card is not None:
         check_ending(options.card)
         check_writable(options.card)
-    folder = None
     if output is not None:
-        page = output
-        if output.endswith("/") or Path(output).is_dir():
-            folder = Path(output)
-            folder.mkdir(parents=True, exist_ok=True)
-            page = str(folder / "report.html")
-        check_page(page)
+        check_page(output)
     model = RankingModel.load(options.model)
     # Read the data for the model and the baseline.
     models: dict[str, RankingModel | None] = {options.model: model}
@@ -125,9 +118,7 @@ def report(options: ReportOptions, reading: FileOptions) -> None:
         say(printable(str(result.opening)))
     for section, reason in result.missing.items():
         say(f"no {section}: {reason}")
-    if folder is not None:
-        say(f"{folder}: {len(result.save(folder))} files written")
-    elif output is not None:
+    if output is not None:
         write_page(output, result.to_html())
     if options.as_json:
         print_json(result.to_dict())

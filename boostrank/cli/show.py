@@ -15,6 +15,7 @@ import click
 from click import echo
 
 from boostrank.cli.errors import erase_line, say, show_line
+from boostrank.core.errors import InputError
 from boostrank.reporting.table import Table
 
 
@@ -50,6 +51,8 @@ def check_page(path: str) -> None:
     from boostrank.reporting.html import need_report_extra
 
     need_report_extra()
+    if path.endswith("/"):
+        raise InputError(f"{path}: a page is one file; write a name such as {path}report.html")
     check_writable(path)
 
 
@@ -81,14 +84,13 @@ LINE_INTERVAL = 10.0
 
 
 class Progress:
-    """A progress line that shows how much of the current step is done, its speed and the time left.
+    """A progress line that shows how much of the current step is done.
 
     On a terminal the line is updated in place. Elsewhere it is printed from time to time.
     """
 
-    def __init__(self, step: str = "") -> None:
-        self._step, self._done_before, self._done = step, 0, 0
-        self._started = self._step_started = self._printed = time.monotonic()
+    def __init__(self) -> None:
+        self._started = self._printed = time.monotonic()
 
     @property
     def seconds(self) -> float:
@@ -116,21 +118,12 @@ class Progress:
         return due
 
     def advance(self, step: str, done: int, total: int | None, unit: str) -> None:
-        """Show how much of a step is done, once it takes a while."""
-        now = time.monotonic()
-        # A step begins, or another pass over the same rows.
-        if step != self._step or done < self._done:
-            self._step, self._done_before, self._step_started = step, done, now
-        self._done = done
-        if now - self._step_started < _PATIENCE:
+        """Show how much of a step is done, unless the command has just begun."""
+        if self.seconds < _PATIENCE:
             return
-        speed = (done - self._done_before) / (now - self._step_started)
         scale, digits = (1e6, 1) if unit == "MB" else (1, 0)
         counts = [f"{count / scale:,.{digits}f}" for count in (done, total) if count is not None]
-        text = f"{step}: {' of '.join(counts)} {unit}, {speed / scale:,.0f} {unit}/s"
-        if total and speed:
-            text += f", {duration((total - done) / speed)} left"
-        self.show(text, LINE_INTERVAL)
+        self.show(f"{step}: {' of '.join(counts)} {unit}", LINE_INTERVAL)
 
 
 class ReadProgress(Progress):
@@ -139,15 +132,16 @@ class ReadProgress(Progress):
     """
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"reading {path}")
+        super().__init__()
+        self._step = f"reading {path}"
 
     def __call__(self, done: int, total: int | None) -> None:
         self.advance(self._step, done, total, "MB")
 
 
 class StepProgress(Progress):
-    """A callback that takes the step and its numbers of documents, and shows progress once the step
-    takes a while.
+    """A callback that takes the step and its numbers of documents, and shows progress once they
+    take a while.
     """
 
     def __call__(self, step: str, done: int, total: int) -> None:

@@ -284,27 +284,20 @@ def label_copies(p: Profile) -> Iterator[Finding]:
 
 
 def no_features(p: Profile) -> Iterator[Finding]:
-    """Find data sets in which no feature has two different values."""
-    message = "no feature varies: each has one value in every row"
+    """Find data sets without features."""
     if not p.counts[slots.CELLS]:
         message = "there are no features: no row has a number:value pair"
-    elif not p.examined.size or p.top.top_id >= p.stored.size or p.varying.any():
-        return
-    yield find("no-features", p.where(), p.n_rows, message)
+        yield find("no-features", p.where(), p.n_rows, message)
 
 
-def constant_features(p: Profile) -> Iterator[Finding]:
-    """Find features that are constant or always missing."""
-    missing = p.missing[p.examined] == p.n_rows
-    for check, features, state in (
-        ("missing-features", p.examined[missing], "missing"),
-        ("constant-features", p.examined[~missing & ~p.varying], "the same"),
-    ):
-        if features.size:
-            names = ", ".join(map(p.feature, features[:_LISTED].tolist()))
-            count = count_of(features.size, "feature is", "features are")
-            message = f"{count} {state} in every row: {names}"
-            yield find(check, p.where(), features.size, message)
+def missing_features(p: Profile) -> Iterator[Finding]:
+    """Find features that are missing in every row."""
+    features = p.examined[p.missing[p.examined] == p.n_rows]
+    if features.size:
+        names = ", ".join(map(p.feature, features[:_LISTED].tolist()))
+        count = count_of(features.size, "feature is", "features are")
+        message = f"{count} missing in every row: {names}"
+        yield find("missing-features", p.where(), features.size, message)
 
 
 # Between sets -------------------------------------------------------------------------------------
@@ -409,7 +402,7 @@ _OF_ROWS: tuple[Check, ...] = (
 )
 _OF_TRAINING_DATA: tuple[Check, ...] = (
     label_copies,
-    constant_features,
+    missing_features,
 )  # later sets would repeat them
 _HIDES: dict[str, tuple[Check, ...]] = {
     "split-queries": (dead_queries, duplicates, label_copies),

@@ -21,7 +21,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.text import count_of
 from boostrank.core.types import Int64Array
 from boostrank.diagnosis.profile import Profile
-from boostrank.diagnosis.rules import OF_LABELS, Finding, Findings, find, percent, share_of
+from boostrank.diagnosis.rules import OF_LABELS, Finding, Findings, find, percent
 
 _RATES = 10  # positions whose click rates are listed
 _ENOUGH = 20  # impressions
@@ -67,7 +67,6 @@ def look_at_clicks(path: AnyPath, queries: QueryIndex, counted: bool = True) -> 
     findings = [
         *nothing_clicked(log),
         *moves(log, queries),
-        *never_shown(log),
         *click_rates(log),
     ]
     return Findings(replace(finding, file=file) for finding in findings)
@@ -120,15 +119,6 @@ def moves(log: ClickLog, queries: QueryIndex) -> Iterator[Finding]:
 
 def _from(positions: Int64Array) -> str:
     return f"{count_of(positions.size, 'position')} (from position {positions[0] + 1})"
-
-
-def never_shown(log: ClickLog) -> Iterator[Finding]:
-    """Find documents that were never shown."""
-    count = log.n_documents
-    hidden = count - int(log.shown.sum())
-    if hidden and log.rows.size:
-        message = f"{share_of(hidden, count, 'documents')} were never shown"
-        yield find("never-shown", _LOG, hidden, message)
 
 
 def click_rates(log: ClickLog) -> Iterator[Finding]:

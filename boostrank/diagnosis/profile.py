@@ -15,7 +15,7 @@ from boostrank.core.conventions import Gain, parse_gain
 from boostrank.core.errors import FileFormatError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import BoolArray, Float64Array, Int64Array
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.feature_space import FeatureSpace
 from boostrank.diagnosis.in_memory import DatasetSource, source_of
@@ -50,7 +50,6 @@ class Profile(Totals):
         starts, line, ids: first row, first line and id of each query. Text ids are replaced by a
             hash.
         stored, missing: number of nonzero and of missing values of each feature.
-        smallest, largest: smallest and largest nonzero value of each feature.
         cells, rows_of_cells: CSR matrix of the first rows in the files, and their positions among
             all rows.
     """
@@ -73,7 +72,6 @@ class Profile(Totals):
         self.broken: list[FileFormatError] = []
         self.unterminated: list[str] = []
         self.stored = self.missing = np.zeros(0, np.int64)
-        self.smallest = self.largest = np.zeros(0, np.float32)
         self.cells: Any = sparse.csr_matrix((0, _WIDTH), dtype=np.float32)
         self.grouped_by_file = False
         self.feature_names: dict[int, str] = {}
@@ -150,17 +148,14 @@ class Profile(Totals):
         """Add the values of cells to the statistics of the features."""
         width = max(min(self.top.top_id + 1, MOST_FEATURES), self.stored.size)
         n_new = width - self.stored.size
-        fills = {"stored": 0, "missing": 0, "smallest": np.inf, "largest": -np.inf}
-        for name, fill in fills.items():
-            setattr(self, name, np.pad(getattr(self, name), (0, n_new), constant_values=fill))
+        self.stored, self.missing = [
+            np.pad(counts, (0, n_new)) for counts in (self.stored, self.missing)
+        ]
         is_stored = (ids < width) & (values != 0)
         ids, values = ids[is_stored], values[is_stored]
         is_number = values == values
         self.missing += np.bincount(ids[~is_number], minlength=width)
-        ids, values = ids[is_number], values[is_number]
-        self.stored += np.bincount(ids, minlength=width)
-        np.minimum.at(self.smallest, ids, values)
-        np.maximum.at(self.largest, ids, values)
+        self.stored += np.bincount(ids[is_number], minlength=width)
 
     def _take_sizes(self) -> None:
         """Take the queries from the side files with group sizes. Rows beyond the sizes form one
@@ -238,16 +233,6 @@ class Profile(Totals):
         """Numbers of the features that are examined individually, whether they occur or not."""
         first = self.base if self.n_rows else 0
         return np.arange(first, self.stored.size)
-
-    @property
-    def varying(self) -> BoolArray:
-        """Whether each examined feature has two different values. Absent means 0, and missing is a
-        separate value."""
-        absent = np.where(self.stored + self.missing == self.n_rows, np.nan, np.float32(0.0))
-        low = np.fmin(self.smallest, absent)
-        high = np.fmax(self.largest, absent)
-        number = (self.missing < self.n_rows) & ((low != high) | (self.missing > 0))
-        return np.asarray(number[self.examined])
 
     @property
     def base(self) -> int:

@@ -16,8 +16,6 @@ from boostrank.records import jsonable
 from boostrank.reporting.html import environment
 from boostrank.reporting.sections.verdict import Verdict
 
-ENDINGS = (".md", ".json")
-
 
 @dataclass(frozen=True)
 class Card:
@@ -49,17 +47,14 @@ class Card:
         return str(text)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the card, as Markdown or as JSON by the file's ending.
+        """Write the card as Markdown.
 
         Raises:
             ParameterError: another ending.
             TrainingError: the file cannot be written.
         """
         check_ending(path)
-        text = json.dumps(self.content, indent=1) + "\n"
-        if Path(path).suffix == ".md":
-            text = self.to_markdown()
-        write_atomically(path, text.encode("utf-8", "backslashreplace"))
+        write_atomically(path, self.to_markdown().encode("utf-8", "backslashreplace"))
 
 
 def _to_yaml(value: Any) -> str:
@@ -70,8 +65,8 @@ def _to_yaml(value: Any) -> str:
 
 def check_ending(path: str | PathLike[str]) -> None:
     """Raise ParameterError for a path that does not end like a card."""
-    if Path(path).suffix not in ENDINGS:
-        raise ParameterError(f"{path}: a card's name must end in {' or '.join(ENDINGS)}")
+    if Path(path).suffix != ".md":
+        raise ParameterError(f"{path}: a card is Markdown, so its name must end in .md")
 
 
 def card_of(

@@ -29,7 +29,7 @@ from boostrank.metrics.measure import Metrics
 from boostrank.model.ranking_model import RankingModel
 from boostrank.model.trec import bind_run, data_of_runs, describe_left_out
 from boostrank.reporting.difference import Difference, Opening, open_report
-from boostrank.reporting.html import alt, block, histogram, need_report_extra
+from boostrank.reporting.html import block, need_report_extra
 from boostrank.reporting.machine import (
     JudgedDifference,
     JudgedQueries,
@@ -39,11 +39,9 @@ from boostrank.reporting.machine import (
 )
 from boostrank.reporting.rank_changes import (
     Churn,
-    Inversion,
     RankChange,
     Ranker,
     churn,
-    costliest_inversion,
     rank_changes_in,
     ranks_of,
 )
@@ -52,17 +50,13 @@ from boostrank.reporting.section import Context, PageSection, page
 from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, holm
 from boostrank.reporting.table import Cell, Column, Table, interval, table_of_rows
 
-_BINS = 40
-GRAMMAR = (
-    "METRIC < NUMBER [at p<ALPHA] [in any], or low(METRIC) < NUMBER [in any] for an end of the"
-    " interval"
-)
+GRAMMAR = "METRIC < NUMBER [at p<ALPHA], or low(METRIC) < NUMBER for an end of the interval"
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
 _CONDITION = re.compile(
     rf"\s*(?:(low|high)\s*\(\s*([^\s<>=()]+)\s*\)|([^\s<>=()]+))\s*([<>]=?)\s*({_NUMBER})"
-    rf"(?:\s+at\s+p\s*<\s*({_NUMBER}))?(\s+in\s+any)?\s*",
+    rf"(?:\s+at\s+p\s*<\s*({_NUMBER}))?\s*",
     re.IGNORECASE,
 )
 
@@ -81,7 +75,6 @@ class Regression:
         old, new: the query's first metric under each ranker.
         segments: the query's segment by kind.
         moves: documents in either top k whose rank changed, sorted by old rank.
-        swap: the costliest inversion, or None if no better document fell below a worse one.
     """
 
     qid: str
@@ -89,7 +82,12 @@ class Regression:
     new: float
     segments: Mapping[str, str]
     moves: tuple[RankChange, ...]
-    swap: Inversion | None
+
+    @property
+    def fallen(self) -> RankChange | None:
+        """The document with the best label among those that fell."""
+        fell = [move for move in self.moves if move.fell]
+        return max(fell, key=lambda move: move.label, default=None)
 
 
 @dataclass(frozen=True)
@@ -99,26 +97,21 @@ class Condition:
 
     Args:
         metric: metric whose mean difference, new minus old, is tested.
-        end: "low" or "high" to test an end of the 95% interval instead, which is not adjusted for
-            several segments.
+        end: "low" or "high" to test an end of the 95% interval instead.
         operator: <, <=, > or >=.
         bound: threshold for the difference.
         alpha: upper bound on the p-value, or None to ignore the p-value.
-        anywhere: whether to test each segment, with Holm-adjusted p-values, instead of all queries
-            together.
     """
 
     metric: str
     operator: str
     bound: float
     alpha: float | None = None
-    anywhere: bool = False
     end: str = ""
 
     @classmethod
     def parse(cls, text: str, functions: Iterable[str] = ()) -> Condition:
-        """Parse a condition, METRIC OP NUMBER [at p<ALPHA] [in any] or low(METRIC) OP NUMBER [in
-        any].
+        """Parse a condition, METRIC OP NUMBER [at p<ALPHA] or low(METRIC) OP NUMBER.
 
         Args:
             functions: names of further metrics, which are functions.
@@ -129,7 +122,7 @@ class Condition:
                 f"{prefix}: the form must be {GRAMMAR}, such as 'ndcg@10 < -0.002 at p<0.05'"
             )
         # Check the metric, then the p-value.
-        end, of_end, of_mean, operator, bound, p, anywhere = match.groups()
+        end, of_end, of_mean, operator, bound, p = match.groups()
         name, alpha = of_end or of_mean, None if p is None else float(p)
         names = [name] if name in functions else []
         try:
@@ -142,14 +135,12 @@ class Condition:
             raise ParameterError(
                 f"{prefix}: the p-value must be between 0 and 1, but got {alpha:g}"
             )
-        is_anywhere = anywhere is not None
-        return cls(names[0], operator, float(bound), alpha, is_anywhere, (end or "").lower())
+        return cls(names[0], operator, float(bound), alpha, (end or "").lower())
 
     def __str__(self) -> str:
         significance = "" if self.alpha is None else f" at p<{self.alpha:g}"
         quantity = f"{self.end}({self.metric})" if self.end else self.metric
-        scope = " in any" if self.anywhere else ""
-        return f"{quantity} {self.operator} {self.bound:g}{significance}{scope}"
+        return f"{quantity} {self.operator} {self.bound:g}{significance}"
 
     def holds(self, value: float, p: float) -> bool:
         """Return whether a difference, or an end of its interval, and its p-value meet the
@@ -161,16 +152,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class ConditionOutcome:
-    """The outcome of one condition.
-
-    Args:
-        holds: whether the condition holds, which fails the comparison.
-        where: segments in which a condition `in any` holds.
-    """
+    """The outcome of one condition, which fails the comparison if it holds."""
 
     condition: Condition
     holds: bool
-    where: tuple[str, ...]
 
 
 class Comparison(Result):
@@ -348,21 +333,22 @@ class Comparison(Result):
         if self.judges:
             titles["judges"] = "People and the machine"
         titles |= {
-            "queries": f"Query by query: {self.first}",
             "segments": f"Segments: {self.first}",
             "regressions": f"Worst regressions: {self.first}",
         }
         # Render the blocks of the template.
-        charts: list[Any] = []
-        variables = {"comparison": self, "data": data, "drawn": charts, **_make_variables(self)}
+        variables = {
+            "comparison": self,
+            "data": data,
+            "d": self.metrics[self.first],
+            "fewest": FEWEST_FOR_INTERVAL,
+            "resamples": PAIRED_RESAMPLES,
+        }
 
         def render(name: str) -> Markup:
             return block("comparison.html", name, **variables)
 
-        sections = [
-            PageSection(name, heading, render(name), drawn=charts)
-            for name, heading in titles.items()
-        ]
+        sections = [PageSection(name, heading, render(name)) for name, heading in titles.items()]
         top = {name: render(name) for name in ("heading", "summary")}
         return page(f"{self.new} against {self.old}", sections, self.opening, **top)
 
@@ -430,9 +416,8 @@ def compare(
         data: N labelled documents, with the features of both models.
         metrics: one or more metrics, or functions (see `Metric`). The first one determines the
             regressions.
-        fail_if: conditions, METRIC < NUMBER [at p<ALPHA] [in any], low(METRIC) < NUMBER [in any]
-            for an end of the interval (non-inferiority), or `Condition`. Their metrics are measured
-            too.
+        fail_if: conditions, METRIC < NUMBER [at p<ALPHA], low(METRIC) < NUMBER for an end of the
+            interval (non-inferiority), or `Condition`. Their metrics are measured too.
         top: number of top documents whose changes are counted and listed.
         worst: maximum number of regressions.
         machine: grades of people and of a machine that judged more queries, which replace the
@@ -468,11 +453,6 @@ def compare(
     conditions = [
         text if isinstance(text, Condition) else Condition.parse(text, names) for text in texts
     ]
-    if machine is not None and any(condition.anywhere for condition in conditions):
-        raise ParameterError(
-            "a condition 'in any' segment has too few queries with a machine's grades: leave out"
-            " 'in any', or the machine"
-        )
     if top < 1:
         raise ParameterError(f"top must be at least 1, but got {top}")
     check_in_step(old=old, new=new)
@@ -504,7 +484,7 @@ def compare(
     lost = _find_regressions(
         context, measured_metrics[0], next(iter(per_query.values())), ranks, top, worst
     )
-    notes = [*_describe_untested(conditions, in_segments), *(judged.notes if judged else ())]
+    notes = [*judged.notes] if judged else []
     if any(len(trainings) > 1 for trainings in rankers):
         notes.insert(0, "changes of ranks are those of the first model of each ranker")
     return Comparison(
@@ -514,9 +494,7 @@ def compare(
         segments=tuple(in_segments),
         churn=churn(*ranks, data.queries, top),
         regressions=lost,
-        outcomes=tuple(
-            _test_condition(each, measured | by_both, in_segments) for each in conditions
-        ),
+        outcomes=tuple(_test_condition(each, measured | by_both) for each in conditions),
         conventions=context.rules,
         qids=data.queries.qid,
         per_query=per_query,
@@ -655,10 +633,8 @@ def _find_regressions(
     top: int,
     worst: int,
 ) -> tuple[Regression, ...]:
-    """Return the queries that lost most of the first metric, with their costliest inversions."""
-    data, grades = context.data, context.data.labels
-    if not metric.function:
-        grades = metric.spec.grades(grades, context.rules)
+    """Return the queries that lost most of the first metric."""
+    data = context.data
     change = np.nan_to_num(values[:, 1] - values[:, 0], nan=0.0)
     change = change if metric.higher_is_better else -change
     regressions = []
@@ -667,9 +643,8 @@ def _find_regressions(
             break
         moves = rank_changes_in(q, *ranks, data, top)
         segments = {kind: str(segment[q]) for kind, segment in context.of_segment.items()}
-        swap, (old, new) = costliest_inversion(moves, grades), values[q].tolist()
-        qid = data.queries.describe_query(q)
-        regressions.append(Regression(qid, old, new, segments, moves, swap))
+        qid, (old, new) = data.queries.describe_query(q), values[q].tolist()
+        regressions.append(Regression(qid, old, new, segments, moves))
     return tuple(regressions)
 
 
@@ -720,63 +695,25 @@ def _measure_differences(
     return measured, in_segments
 
 
-def _test_condition(
-    condition: Condition, metrics: Mapping[str, Difference], segments: Sequence[Difference]
-) -> ConditionOutcome:
-    """Return whether a condition holds, and in which segments.
+def _test_condition(condition: Condition, metrics: Mapping[str, Difference]) -> ConditionOutcome:
+    """Return whether a condition holds.
 
     Raises:
         DataError: the condition can never hold, or its metric has no interval.
     """
-    overall, name = metrics[condition.metric], condition.end or "mean"
-    measured = [overall]
-    if condition.anywhere:
-        measured = [segment for segment in segments if segment.metric == condition.metric]
-    if measured and condition.alpha is not None and math.isnan(overall.luck):
+    difference = metrics[condition.metric]
+    value = getattr(difference, condition.end or "mean")
+    if condition.alpha is not None and math.isnan(difference.luck):
         # Among n queries, no p is below 2 / 2^n, and none is below that of the sign flips.
-        most_queries = max(difference.queries for difference in measured)
-        by_queries, by_flips = 2.0 ** (1 - most_queries), 1.0 / (PAIRED_RESAMPLES + 1)
-        cause = f"{most_queries} queries give p of at least {by_queries:.2g}; use more queries, or"
+        n_queries = difference.queries
+        by_queries, by_flips = 2.0 ** (1 - n_queries), 1.0 / (PAIRED_RESAMPLES + 1)
+        cause = f"{n_queries} queries give p of at least {by_queries:.2g}; use more queries, or"
         if by_flips > by_queries:
             cause = f"{PAIRED_RESAMPLES:,} random flips of signs give p of at least {by_flips:.2g};"
         if condition.alpha <= max(by_queries, by_flips):
             raise DataError(f"'{condition}' can never hold: {cause} use a larger p")
-    if not condition.anywhere and math.isnan(getattr(overall, name)):
+    if math.isnan(value):
         raise DataError(
             f"one query has no interval, so '{condition}' cannot be tested: use more queries"
         )
-    rows = [row for row in measured if condition.holds(getattr(row, name), row.p_adjusted)]
-    segment_names = tuple(f"{row.kind} {row.segment}" for row in rows if condition.anywhere)
-    return ConditionOutcome(condition, bool(rows), segment_names)
-
-
-def _describe_untested(
-    conditions: Sequence[Condition], segments: Sequence[Difference]
-) -> list[str]:
-    """Name the segments without an interval, to which conditions on its ends do not apply."""
-    tested = {condition.metric for condition in conditions if condition.end and condition.anywhere}
-    untested = dict.fromkeys(
-        f"{s.kind} {s.segment}" for s in segments if s.metric in tested and math.isnan(s.low)
-    )
-    reason = f"not tested by an end of the interval, with fewer than {FEWEST_FOR_INTERVAL} queries"
-    return [f"{reason}: {', '.join(untested)}"] if untested else []
-
-
-def _make_variables(comparison: Comparison) -> dict[str, Any]:
-    """Return the variables of the template."""
-    first = comparison.first
-    values = comparison.per_query[first]
-    changes = values[:, 1] - values[:, 0]
-    changes = changes[np.isfinite(changes) & (np.abs(changes) > TIE)]
-    limit, chart = float(np.abs(changes).max(initial=0.0)), None
-    if changes.size:
-        axis = alt.Axis(format="+.2~f", grid=False)
-        ends, title = (-limit, limit), f"difference of {first}"
-        chart = histogram("differences", changes, _BINS, ends, title, "+.3f", axis=axis)
-    return {
-        "d": comparison.metrics[first],
-        "fewest": FEWEST_FOR_INTERVAL,
-        "resamples": PAIRED_RESAMPLES,
-        "changed": changes.size,
-        "histogram": chart,
-    }
+    return ConditionOutcome(condition, condition.holds(value, difference.p))

@@ -19,10 +19,6 @@ _VERDICTS = {
     "worse": "ranks worse than",
     "": "is not significantly different from",
 }
-# A test at the level .05 has a power of .8 if the interval is 1.4 times as wide as the difference:
-# 2 * 1.96 standard errors of it, over 1.96 + 0.84.
-_DETECTED = 1.4
-_MOST_QUERIES = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -127,19 +123,11 @@ def open_report(
         sentences += f", with 95% confidence {low:+.4f} to {high:+.4f}"
     sentences += f", on {count_of(difference.queries, 'query', 'queries')}"
     sentences += f" ({difference.better:,} better, {difference.worse:,} worse)."
-    # Say what a verdict needs.
-    needed = 0.0
-    if mean and math.isnan(difference.luck):
-        needed = difference.queries * ((high - low) / (_DETECTED * mean)) ** 2
+    # Say what weakens a verdict.
     if not verdict and not low <= 0.0 <= high and difference.p >= _ALPHA:
         sentences += f" Chance gives as large a difference in {difference.p:.0%} of comparisons."
     elif difference.by_luck:
         sentences += f" Two trainings differ by up to {difference.matters:.4f} by chance."
-    elif not verdict and difference.queries < needed < _MOST_QUERIES:
-        sentences += (
-            f" If that is the true difference, about {float(f'{needed:.1e}'):,.0f} queries show it"
-            " in 8 of 10 comparisons."
-        )
     if trees[0] is not None:
         sentences += f" It has {count_of(trees[0], 'tree')}"
         if trees[1] not in (None, trees[0]):

@@ -5,7 +5,6 @@ The engine's TreeSHAP (Lundberg et al. 2020) attributes the score difference to 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -25,9 +24,6 @@ from boostrank.reporting.rank_changes import input_row, shown_name
 from boostrank.reporting.result import Result
 from boostrank.reporting.table import Cell, Table, fixed, table_of_rows
 
-_RANK = re.compile(r"(@\s*)?(\d+)")
-_ROW = re.compile(r"row[ :=]\s*(\d+)")
-_NAME = re.compile(r"name[:=]\s*(\S.*)")
 # Number of ids that an error lists, and number of ids that are compared for suggestions.
 _LISTED = 10
 _COMPARED = 20_000
@@ -151,8 +147,7 @@ def why(
     Args:
         model: a boostrank, LightGBM or XGBoost model, or its file.
         data: data that contain the query.
-        a, b: documents, given by rank (`@3` or 3), by data row (`row:17`), or by name (`name:D7` or
-            `D7`).
+        a, b: documents, given by rank (`@3`, or the number 3), by data row (`row:17`), or by name.
         threads: number of threads, or None for every available core.
 
     Raises:
@@ -217,11 +212,7 @@ def find_query(qid: Any, queries: QueryIndex) -> int:
     # Search the ids, then the query texts.
     text = query_name(str(qid).strip())
     ids = queries.qid
-    matches = np.zeros(0, np.int64)
-    if ids.dtype.kind not in "iu":
-        matches = np.flatnonzero(ids.astype(str) == text)
-    elif re.fullmatch(r"[+-]?\d{1,18}", text):
-        matches = np.flatnonzero(ids == int(text))
+    matches = np.flatnonzero(ids.astype(str) == text)
     if not matches.size and queries.words is not None:
         matches = np.flatnonzero(queries.words == text)
     if matches.size == 1:
@@ -244,56 +235,30 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
     """Return a document's row in the data set.
 
     Args:
-        document: the document's rank (`@3` or 3), input row (`row:17`), or name (`name:D7` or
-            `D7`). A string of digits that is not a name in the query is a rank.
+        document: the document's rank (`@3`, or the number 3), input row (`row:17`), or name.
         query: position of the query.
         ranks: int64[n], ranks of the query's documents in row order, from 1.
     """
     start = int(data.queries.ptr[query])
-    text = f"@{document}" if isinstance(document, int | np.integer) else str(document).strip()
-    query_title = f"query {data.queries.describe_query(query)}"
-    as_rank, as_row, as_name = _RANK.fullmatch(text), _ROW.fullmatch(text), _NAME.fullmatch(text)
-    if as_row:
-        number = int(as_row[1])
-        if not 1 <= number <= data.n_documents:
-            raise DataError(f"the data has no row {number}: its rows are 1 to {data.n_documents:,}")
-        row = number - 1
-        if data.input_rows is not None:
-            row = int(np.flatnonzero(data.input_rows == row)[0])
-        query_of_row = data.queries.of_row(row)
-        if query_of_row != query:
-            raise DataError(
-                f"row {number} belongs to query {data.queries.qid[query_of_row]}, not to"
-                f" {data.queries.qid[query]}; choose a row of that query, or a rank from @1 to"
-                f" @{ranks.size}"
-            )
-        return row
-    # Find documents by name and by rank.
-    name, names = as_name[1] if as_name else text, []
+    text = str(document).strip()
+    if isinstance(document, int | np.integer):
+        text = f"@{document}"
+    names = [""] * ranks.size
     if data.document_names is not None:
         names = data.document_names[start : start + ranks.size].tolist()
-    of_name, of_rank = [], []
-    if not (as_rank and as_rank[1]):
-        of_name = [i for i, candidate in enumerate(names) if candidate == name]
-    if as_rank:  # without a prefix, the digits may be a name or a rank
-        of_rank = np.flatnonzero(ranks == int(as_rank[2])).tolist()
-    positions = {*of_name, *of_rank}
+    rows = [f"row:{input_row(start + i, data)}" for i in range(ranks.size)]
+    labels = [(f"@{rank}", *label) for rank, *label in zip(ranks, rows, names, strict=True)]
+    positions = [i for i, labels_of_document in enumerate(labels) if text in labels_of_document]
     if len(positions) == 1:
-        return start + int(positions.pop())
-    if len(of_name) > 1:
-        rows = ", ".join(
-            f"row:{input_row(start + i, data)} (rank {ranks[i]})" for i in of_name[:_LISTED]
-        )
-        raise DataError(
-            f"{query_title} has {len(of_name)} documents named {name!r}; choose one: {rows}"
-        )
+        return start + positions[0]
+    query_title = f"query {data.queries.describe_query(query)}"
     if positions:
+        choices = ", ".join(f"{rows[i]} (rank {ranks[i]})" for i in positions[:_LISTED])
         raise DataError(
-            f"{query_title}: {text} is both a rank and the name of the document at rank"
-            f" {ranks[of_name[0]]}: write name:{text} or @{text}"
+            f"{query_title} has {len(positions)} documents named {text!r}; choose one: {choices}"
         )
-    hint = did_you_mean(name, list(filter(None, names)), list_all=False)
+    hint = did_you_mean(text, list(filter(None, names)), list_all=False)
     raise DataError(
-        f"{query_title} has no document {name!r}.{hint} Write a name, @1 to @{ranks.size} for a"
+        f"{query_title} has no document {text!r}.{hint} Write a name, @1 to @{ranks.size} for a"
         " rank, or row:N for a row of the data"
     )

@@ -9,7 +9,6 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -17,12 +16,10 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-import numpy as np
 from markupsafe import Markup
 
 from boostrank.core.errors import MissingDependency, TrainingError
 from boostrank.core.text import count_of
-from boostrank.core.types import Float64Array
 from boostrank.records import jsonable
 from boostrank.reporting.table import Cell, Column, Table, fixed, import_extra, interval
 
@@ -161,10 +158,7 @@ class _Altair:
 
 alt: Any = _Altair()
 
-COLOURS = {"main": "#3b7fc4", "good": "#1b9e77", "bad": "#d95f02", "faint": "#8b929a"}
-"""Colours that are visible on white and black, and that people with red-green colour blindness can
-distinguish.
-"""
+_MAIN = "#3b7fc4"  # visible on white and black
 
 # Colours in the light and the dark theme, as in style.css.
 _THEMES = {
@@ -238,14 +232,14 @@ def vega_script() -> str:
 
 def theme(*, dark: bool = False) -> dict[str, Any]:
     """Return the shared Vega-Lite `config`."""
-    colours = COLOURS | {name: light_and_dark[dark] for name, light_and_dark in _THEMES.items()}
+    colours = {"main": _MAIN} | {
+        name: light_and_dark[dark] for name, light_and_dark in _THEMES.items()
+    }
     config: dict[str, Any] = json.loads(Template(read_template("theme.json")).substitute(colours))
     return config
 
 
 _DIGITS = 5
-# Height of a chart row in pixels.
-_ROW = 26
 # Width in pixels outside a page. In a page, charts fill the available width.
 _WIDTH = 680
 
@@ -298,7 +292,6 @@ def lines(
     frame: Any,
     x: Any,
     y: str,
-    tips: Sequence[str],
     *,
     height: int = 260,
     **y_options: Any,
@@ -311,81 +304,15 @@ def lines(
             `dots` (the point size).
     """
     dots, color = y_options.pop("dots", 18), y_options.pop("color", alt.Undefined)
-    base = alt.Chart(frame).encode(x=x, tooltip=tooltips(*tips), color=color)
+    base = alt.Chart(frame).encode(x=x, color=color)
     points = alt.OverlayMarkDef(size=dots) if dots else False
     line = base.mark_line(point=points).encode(y=alt.Y(f"{y}:Q", **y_options))
     if "low" in frame:
-        area = base.mark_area(opacity=0.2, color=COLOURS["main"])
+        area = base.mark_area(opacity=0.2, color=_MAIN)
         line = area.encode(y=alt.Y("low:Q", **y_options), y2="high:Q") + line
     return line.properties(height=height)
-
-
-def histogram(
-    name: str,
-    values: Float64Array,
-    bins: int,
-    limits: tuple[float, float],
-    title: str,
-    format: str,
-    **x_options: Any,
-) -> Chart:
-    """Draw the number of queries in each bin of values, of which the negative ones have another
-    colour.
-    """
-    counts, edges = np.histogram(values, bins=bins, range=limits)
-    frame = import_extra("pandas").DataFrame(
-        {"begin": edges[:-1], "end": edges[1:], "queries": counts}
-    )
-    colours = alt.value(COLOURS["main"]), alt.value(COLOURS["bad"])
-    figure = (
-        alt.Chart(frame)
-        .mark_bar(binSpacing=1)
-        .encode(
-            x=alt.X("begin:Q", title=title, bin="binned", **x_options),
-            x2="end:Q",
-            y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
-            color=alt.condition("datum.begin + datum.end > 0", *colours),
-            tooltip=tooltips(f"begin:Q {format} from", f"end:Q {format} to", "queries:Q ,d"),
-        )
-    )
-    return Chart(name, frame, figure.properties(height=220))
-
-
-def row_chart(
-    name: str,
-    frame: Any,
-    tips: Sequence[str],
-    title: str,
-    value: str = "value",
-    **channels: Any,
-) -> Chart:
-    """Draw the value and the interval from `low` to `high` of each row of a frame, below each
-    other.
-
-    Args:
-        tips: columns of tooltips, of which the first names the rows.
-        title: title of the axis of values.
-        channels: further channels, such as `color`.
-    """
-    rows = alt.Y(tips[0], sort=None, title=None)
-    base = alt.Chart(frame).encode(y=rows, tooltip=tooltips(*tips), **channels)
-    x = alt.X("low:Q", title=title, scale=alt.Scale(zero=False, nice=True))
-    figure = base.mark_rule(strokeWidth=4, opacity=0.5).encode(x=x, x2="high:Q")
-    figure += base.mark_point(size=70).encode(x=f"{value}:Q")
-    return Chart(name, frame, figure.properties(height=_ROW * len(frame) + 10))
 
 
 def whole_numbers() -> Any:
     """Return an axis that shows whole numbers only."""
     return alt.Axis(format=",d", tickMinStep=1)
-
-
-def tooltips(*columns: str) -> list[Any]:
-    """Return tooltips for columns such as "name:type", which may be followed by a format and a
-    title.
-    """
-    specs = [column.split(maxsplit=2) for column in columns]
-    return [
-        alt.Tooltip(name, **dict(zip(("format", "title"), labels, strict=False)))
-        for name, *labels in specs
-    ]

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from boostrank.core.errors import BoostrankError, ParameterError
-from boostrank.core.files import write_atomically
 from boostrank.core.text import small_table
 from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.metrics import Metric
@@ -27,7 +26,6 @@ from boostrank.reporting.rank_changes import Ranker, count_trees
 from boostrank.reporting.result import plain
 from boostrank.reporting.section import Context, PageSection, Section, page
 from boostrank.reporting.sections import METRICS, SECTIONS
-from boostrank.reporting.table import csv_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +42,8 @@ class Report:
         trees: number of trees of the baseline, if it is known.
 
     Raises:
-        MissingDependency: without the extra `report`, from `sections`, `charts`, `to_html` and
-            `save`; without pandas, from `frames`.
+        MissingDependency: without the extra `report`, from `sections`, `charts` and `to_html`;
+            without pandas, from `frames`.
     """
 
     model: str
@@ -127,28 +125,6 @@ class Report:
             license: identifier of the model's license, such as "mit".
         """
         return card_of(self.ranker, Path(self.model).name, self.data, self.verdict, license)
-
-    def save(self, folder: str | PathLike[str]) -> list[Path]:
-        """Write the page, and the data of each chart and each data frame as CSV.
-
-        Args:
-            folder: output folder, which is created if it does not exist. Existing files are
-                replaced atomically.
-
-        Returns:
-            Paths of the written files.
-
-        Raises:
-            TrainingError: a file cannot be written, or the chart script cannot be built.
-        """
-        folder_path = Path(folder)
-        folder_path.mkdir(parents=True, exist_ok=True)
-        frames = {name: chart.frame for name, chart in self.charts.items()} | self.frames
-        content = {f"{name}.csv": csv_bytes(frame) for name, frame in frames.items()}
-        content["report.html"] = self.to_html().encode("utf-8", "backslashreplace")
-        for name, file_content in content.items():
-            write_atomically(folder_path / name, file_content)
-        return [folder_path / name for name in content]
 
 
 def report(

@@ -1,9 +1,8 @@
-"""Rank changes between two rankers: churn, moved documents with their names, and inversions."""
+"""Rank changes between two rankers: churn, and moved documents with their names."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,22 +103,14 @@ class RankChange:
     old: int | None
     new: int | None
 
+    @property
+    def fell(self) -> bool:
+        """Whether the document ranks lower now, or is no longer listed."""
+        return (self.new or math.inf) > (self.old or math.inf)
+
     def __str__(self) -> str:
         old, new = ["unlisted" if rank is None else rank for rank in (self.old, self.new)]
         return f"{self.document} (label {self.label:g}) {old} -> {new}"
-
-
-@dataclass(frozen=True)
-class Inversion:
-    """A costly inversion of two documents.
-
-    Args:
-        fell: the better document, which used to rank above the other.
-        rose: the worse document, which now ranks above the other.
-    """
-
-    fell: RankChange
-    rose: RankChange
 
 
 def ranks_of(ranker: Ranker, queries: QueryIndex) -> Float64Array:
@@ -160,19 +151,3 @@ def rank_changes_in(
 
 def _rank(rank: float) -> int | None:
     return int(rank) if rank < math.inf else None
-
-
-def costliest_inversion(moves: Sequence[RankChange], grades: Float64Array) -> Inversion | None:
-    """Return the inversion for which the grade difference times the difference in 1 / log2(1 +
-    rank) is largest.
-    """
-    costliest, highest_cost = None, 0.0
-    ranks = [(move, move.old or math.inf, move.new or math.inf) for move in moves]
-    for fell, fell_old, fell_new in ranks:
-        for rose, rose_old, rose_new in ranks:
-            if fell_old < rose_old and fell_new > rose_new:
-                discount_lost = 1.0 / np.log2(1.0 + rose_new) - 1.0 / np.log2(1.0 + fell_new)
-                cost = float(grades[fell.row] - grades[rose.row]) * float(discount_lost)
-                if cost > highest_cost:
-                    costliest, highest_cost = Inversion(fell, rose), cost
-    return costliest

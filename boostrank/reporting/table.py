@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -11,9 +10,6 @@ from typing import Any
 
 from boostrank.core.errors import MissingDependency
 from boostrank.core.text import aligned
-
-# The page's script applies the same rule. Numbers, such as negative ids, are not formulas.
-_FORMULA = re.compile(r"(?![+-][\d.e+-]*$)[=+\-@\t\r]", re.IGNORECASE)
 
 Data = dict[str, Any]
 """The values of a table by column."""
@@ -238,20 +234,3 @@ def table_of_rows(
     keys = records[0] if records else ()
     data = {key: [record[key] for record in records] for key in keys}
     return Table(name, data, columns, cells)
-
-
-def csv_bytes(frame: Any) -> bytes:
-    """Return a data frame as CSV. Text that looks like a spreadsheet formula gets a leading
-    apostrophe.
-    """
-
-    def escape(value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        apostrophe = "'" if _FORMULA.match(value) else ""
-        return (apostrophe + value).replace("\r", " ")  # pandas would not quote it
-
-    escaped = frame.map(escape).rename(columns=escape)
-    return bytes(
-        escaped.to_csv(index=False, lineterminator="\n").encode("utf-8", "backslashreplace")
-    )

@@ -99,7 +99,7 @@ def compare_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path
         Ranker(f"{EVIL}{name}", model.predict(world.data))
         for name, model in (("old", world.model), ("new", world.other))
     ]
-    comparison = compare(*rankers, world.data, ["ndcg@5", "map"], fail_if="ndcg@5 < 0 in any")
+    comparison = compare(*rankers, world.data, ["ndcg@5", "map"], fail_if="ndcg@5 < 0")
     return written(comparison.to_html(f"{EVIL}data"), tmp_path_factory, "compare.html")
 
 

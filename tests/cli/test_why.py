@@ -35,7 +35,7 @@ def qid(named_file: Path) -> str:
 
 
 def test_tables_tell_the_two_apart(model: Path, named_file: Path, qid: str) -> None:
-    result = succeed("why", model, named_file, qid, "@1", 4, "--top", 3, "--threads", 1)
+    result = succeed("why", model, named_file, qid, "@1", "@4", "--top", 3, "--threads", 1)
     explanation = why(
         RankingModel.load(model), boostrank.read(named_file, keep_names=True), qid, 1, 4
     )
@@ -75,7 +75,7 @@ def test_equal_documents_and_bare_files_are_told(model: Path, data: Path, tmp_pa
     row = (data / "test.txt").read_text().splitlines()[0].partition("#")[0].split()
     lines = [" ".join([label, "qid:7", *row[2:]]) for label in ("1", "0")]
     (tmp_path / "two.txt").write_text("\n".join(lines) + "\n")
-    result = succeed("why", model, tmp_path / "two.txt", 7, 1, 2)
+    result = succeed("why", model, tmp_path / "two.txt", 7, "@1", "@2")
     assert "A is above B by row order" in result.stdout
     assert "row 1" in result.stdout
 
@@ -83,9 +83,9 @@ def test_equal_documents_and_bare_files_are_told(model: Path, data: Path, tmp_pa
 @pytest.mark.parametrize(
     ("a", "b", "words"),
     [
-        ("@1", "1", "same document"),
+        ("@1", "@1", "same document"),
         ("@1", "D0", "has no document 'D0'"),
-        ("@1", "row:99999", "no row 99999"),
+        ("@1", "row:99999", "no document 'row:99999'"),
     ],
 )
 def test_unknown_and_equal_documents_are_refused(
@@ -98,5 +98,5 @@ def test_unknown_and_equal_documents_are_refused(
 def test_an_unknown_query_is_refused_with_those_there_are(
     model: Path, named_file: Path, qid: str
 ) -> None:
-    result = refuse("why", model, named_file, f"{qid}x", 1, 2)
+    result = refuse("why", model, named_file, f"{qid}x", "@1", "@2")
     assert f"no query '{qid}x'" in result.stderr

@@ -56,7 +56,7 @@ def ask(tmp_path: Path) -> Ask:
         assert [f.severity for f in findings] == sorted(
             (f.severity for f in findings), key=list(Severity).index
         )
-        return {f.check: f for f in findings if f.check != "never-shown"}
+        return {f.check: f for f in findings}
 
     return found_in
 
@@ -144,13 +144,6 @@ def test_propensities_that_rest_on_nearly_nothing(ask: Ask) -> None:
     findings = ask([*entries, (1, 1, LISTS, 1), (1, 6, LISTS, 1)])
     assert findings["vague-positions"].severity is Severity.WARNING
     assert "from position 6" in findings["vague-positions"].message
-
-
-def test_documents_never_shown_are_counted(ask: Ask, tmp_path: Path) -> None:
-    entries = [e for e in simulated() if e[0] > 16]
-    assert ask(entries) == {}
-    (never,) = look_at_clicks(tmp_path / "log", QUERIES)
-    assert never.count == ROWS - len({row for row, *_ in entries})
 
 
 def test_click_rates_that_rise(ask: Ask) -> None:

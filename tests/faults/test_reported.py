@@ -7,7 +7,6 @@ reports. It runs in an empty folder. A kind has as many cases as it has inputs t
 from __future__ import annotations
 
 import csv
-import io
 import json
 import shlex
 import subprocess
@@ -24,7 +23,6 @@ import boostrank
 from boostrank.core.errors import DataError, DataWarning, InputError
 from boostrank.data.dataset import RankingDataset
 from boostrank.reporting.segments import holm
-from boostrank.reporting.table import csv_bytes
 from tests.cli.conftest import invoke, refuse, succeed
 
 Case = Callable[[], None]
@@ -642,19 +640,6 @@ def unknown_command() -> None:
 def unknown_option() -> None:
     refuse("train", "t.txt", "--round", "3", says=("--rounds",))
     assert "mean" not in invoke("report", "m.txt", "t.txt", "--against", "x").stderr
-
-
-@case(0, "safe in a spreadsheet", "CSV that runs no formula")
-def names_that_are_formulas() -> None:
-    names = ["=1+1", "+A1", "-A1", "@sum", "\tx", "\rx", "-0.5", "+1e-3", "a=b"]
-    frame = pd.DataFrame({"feature": names, "=value": range(-4, 5)})
-    rows = list(csv.DictReader(io.StringIO(csv_bytes(frame).decode(), newline="")))
-    assert [row["feature"] for row in rows] == [
-        *(f"'{name}" for name in names[:5]),
-        "' x",
-        *names[6:],
-    ]
-    assert [int(row["'=value"]) for row in rows] == list(range(-4, 5))
 
 
 @case(19, "what people hold", "the explanation of its booster, and the same numbers without shap")

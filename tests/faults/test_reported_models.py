@@ -334,7 +334,7 @@ def test_report_07_and_08_every_door_names_it(kind: str, tmp_path: Path) -> None
         ("compare", path, tmp_path / "m.txt", rows),
         ("compare", tmp_path / "m.txt", path, rows),
         ("report", path, rows, "-o", tmp_path / "r.html"),
-        ("why", path, rows, 1, 1, 2),
+        ("why", path, rows, 1, "@1", "@2"),
         ("export", path, "--to", "c", "-o", tmp_path / "m.c"),
         continued,
         ("train", path, "--model", tmp_path / "o"),

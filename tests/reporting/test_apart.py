@@ -328,9 +328,9 @@ def test_learning(engine_case: Case) -> None:
 
 def test_shapes(engine_case: Case) -> None:
     data, model = both()[1], boostrank.RankingModel.load(engine_case.report.model)
-    # Edges are all values of the feature, or 33 quantiles.
+    # Edges are all values of the feature, or 0 and 33 quantiles of the others.
     X = np.asarray(data.features, np.float32)
-    name = engine_case.report.shapes.top[0]
+    name = engine_case.report.shapes.curves[0].feature
     f = data.feature_names.index(name)
     curves = engine_case.report.frames["curves"]
     curve = curves[curves["feature"] == name]
@@ -338,7 +338,9 @@ def test_shapes(engine_case: Case) -> None:
     present = np.sort(X[has_value, f]).astype(float)
     edges = np.unique(present)
     if edges.size > 33:
-        edges = np.unique(present[np.rint(np.linspace(0, present.size - 1, 33)).astype(int)])
+        others = present[present != 0.0]
+        edges = others[np.rint(np.linspace(0, others.size - 1, 33)).astype(int)]
+        edges = np.unique([*edges, *present[present == 0.0][:1]])
     np.testing.assert_array_equal(curve["value"], edges)
     # How scores change from one edge to the next around each document.
     at = np.maximum(np.searchsorted(edges, X[:, f].astype(float)), 1)
@@ -360,7 +362,7 @@ def test_shapes(engine_case: Case) -> None:
         *(np.sum(has_value & (at == i)) for i in range(1, edges.size)),
     ]
     text = text_of(engine_case.report, "shapes")
-    assert f"{np.ptp(effect):.4g} from the lowest to the highest point" in text
+    assert f"From the lowest to the highest point: {np.ptp(effect):.4g}." in text
 
 
 def test_queries(engine_case: Case) -> None:

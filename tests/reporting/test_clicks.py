@@ -129,50 +129,8 @@ def test_documents_that_were_never_shown(
     )
 
 
-def test_the_report_compares_the_other_ranker_by_clicks(
-    click_report: Report, model: RankingModel, data: RankingDataset, log: ClickLog, old: Any
-) -> None:
-    e, new = estimate_propensities(log, data.queries).examination, model.predict(data)
-    clicks, exposure = np.zeros((2, data.n_documents))
-    for row, p, n, c in list_entries(log):
-        clicks[row] += c
-        exposure[row] += n * e[p - 1]
-    gains = np.divide(clicks, exposure, out=np.zeros(clicks.size), where=exposure > 0.0)
-    expected = []
-    for a, b in pairwise(data.queries.ptr):
-        weights, values = np.zeros((2, b - a)), []
-        for i, s in enumerate((old[a:b], new[a:b])):
-            order = np.argsort(-s, kind="stable")[:10]
-            weights[i, order] = 1.0 / np.log2(np.arange(2, len(order) + 2))
-            # The mean over orders of equal scores.
-            tied = np.array([gains[a:b][s == score].mean() for score in s])
-            value = tied[order] @ weights[i, order] if gains[a:b].any() else np.nan
-            values.append(value)
-        expected.append(values)
-    against = click_report.clicks.against
-    assert against.name == "old"
-    means = np.nanmean(np.array(expected), axis=0)
-    assert (against.gate.old, against.gate.new) == pytest.approx(means)
-    d = against.gate.difference
-    verdict = "unclear"
-    if d.low > 0:
-        verdict = "better"
-    elif d.high < 0:
-        verdict = "worse"
-    assert against.verdict == verdict
-    words = {
-        "better": "Clicks prefer the model to old",
-        "worse": "Clicks prefer old to the model",
-        "unclear": "Clicks do not distinguish the model from old",
-    }
-    assert (
-        f"{words[verdict]}: exposure-DCG@10 of {d.queries} queries: {means[1]:.4f} against"
-        in text_of(click_report)
-    )
-
-
 def test_any_order_of_rows_gives_the_same(
-    click_report: Report, model: Any, data: RankingDataset, log: ClickLog, old: Any
+    click_report: Report, model: Any, data: RankingDataset, log: ClickLog
 ) -> None:
     order = np.random.default_rng(1).permutation(data.n_documents)
     other = RankingDataset.from_arrays(
@@ -188,19 +146,16 @@ def test_any_order_of_rows_gives_the_same(
         other,
         "ndcg@5",
         clicks=log.renumbered(number),
-        baseline=old[order],
-        baseline_name="old",
         only=["clicks"],
         threads=1,
     )
     mine, theirs = click_report.clicks, same.clicks
     np.testing.assert_allclose(mine.propensities.errors, theirs.propensities.errors)
     assert (mine.shown, mine.top_shown) == (theirs.shown, pytest.approx(theirs.top_shown))
-    assert mine.against.gate.new == pytest.approx(theirs.against.gate.new)
 
 
-def test_without_moves_the_models_propensities_serve_and_clicks_do_not_tell_rankers_apart(
-    model: RankingModel, data: RankingDataset, log: ClickLog, old: np.ndarray
+def test_without_moves_the_models_propensities_serve(
+    model: RankingModel, data: RankingDataset, log: ClickLog
 ) -> None:
     # A log where each document is at one position.
     first = np.unique(log.rows, return_index=True)[1]
@@ -216,14 +171,10 @@ def test_without_moves_the_models_propensities_serve_and_clicks_do_not_tell_rank
         data,
         "ndcg@5",
         clicks=still,
-        baseline=old,
-        baseline_name="old",
         only=["clicks"],
         threads=1,
     )
     assert click_report.clicks.origin == "model"
-    assert click_report.clicks.against.gate is None
-    assert "no clicked document was shown at two positions" in text_of(click_report)
     # A model without propensities cannot lend them.
     plain = boostrank.train(PARAMS, data, 2)
     plain_report = report(

@@ -20,7 +20,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.metrics import BoundMetrics, evaluate, paired_difference
 from boostrank.reporting.comparison import Comparison, compare
 from boostrank.reporting.difference import Difference, open_report
-from boostrank.reporting.rank_changes import Inversion, RankChange, churn, costliest_inversion
+from boostrank.reporting.rank_changes import RankChange, churn
 from tests.reference._scipy_seed import seeded
 
 FAST = {"num_threads": 1, "verbose": -1, "min_data_in_leaf": 5, "num_leaves": 7}
@@ -284,8 +284,7 @@ def test_the_documents_that_moved_are_told_with_ranks_and_label() -> None:
     comparison = compare([4, 3, 2, 1], [3, 4, 2, 1], data, "ndcg", top=3)
     (regression,) = comparison.regressions
     assert regression.moves == (RankChange("a", 0, 3.0, 1, 2), RankChange("b", 1, 0.0, 2, 1))
-    assert regression.swap is not None
-    assert (regression.swap.fell.document, regression.swap.rose.document) == ("a", "b")
+    assert regression.fallen == regression.moves[0]
 
 
 def test_documents_that_left_or_entered_the_top_are_told_and_those_below_it_in_both_are_not() -> (
@@ -296,24 +295,19 @@ def test_documents_that_left_or_entered_the_top_are_told_and_those_below_it_in_b
     assert [(m.row, m.old, m.new) for m in regression.moves] == [(0, 1, 3), (3, 4, 1)]
 
 
-def test_the_costliest_swap_is_the_one_with_the_largest_grade_times_discount() -> None:
-    best, poor, fair = (
-        RankChange("best", 0, 3, 1, 5),
-        RankChange("poor", 1, 0, 5, 1),
-        RankChange("fair", 2, 1, 2, 3),
-    )
-    grades = np.array([7.0, 0.0, 1.0])
-    assert costliest_inversion([best, poor, fair], grades) == Inversion(best, poor)
-    assert costliest_inversion([poor, fair], grades) == Inversion(fair, poor)
-    assert (
-        costliest_inversion([fair, best], np.array([1.0, 0.0, 7.0])) is None
-    )  # the better one rose
+def test_the_best_document_that_fell_is_named() -> None:
+    data = RankingDataset.from_arrays(np.zeros((4, 1)), [1, 3, 2, 0], qid=["q"] * 4)
+    (regression,) = compare([1, 3, 2, 0], [1, 2, 0, 3], data).regressions
+    assert (regression.fallen.row, regression.fallen.old, regression.fallen.new) == (1, 1, 2)
+    unlisted = RankChange("d", 0, 1.0, 3, None)
+    assert unlisted.fell
+    assert not RankChange("d", 0, 1.0, None, 3).fell
 
 
-def test_scores_that_tie_now_regress_without_a_swap() -> None:
+def test_scores_that_tie_now_regress_without_a_move() -> None:
     data = RankingDataset.from_arrays(np.zeros((2, 1)), [1, 0], qid=["q", "q"])
     (regression,) = compare([2, 1], [1, 1], data).regressions
-    assert (regression.moves, regression.swap) == ((), None)
+    assert (regression.moves, regression.fallen) == ((), None)
 
 
 def test_scores_come_in_the_order_in_which_scattered_rows_were_given() -> None:
@@ -353,11 +347,10 @@ def test_a_condition_measures_its_own_metric_and_shuts_the_gate(held_out: Rankin
         new,
         held_out,
         "map",
-        fail_if=["ndcg@3 < -0.002 at p<0.05", "map > 0", "ndcg@3 < 0 in any"],
+        fail_if=["ndcg@3 < -0.002 at p<0.05", "map > 0"],
     )
-    assert [o.holds for o in comparison.outcomes] == [True, False, True]
+    assert [o.holds for o in comparison.outcomes] == [True, False]
     assert comparison.failed
-    assert "list length 10 to 29" in comparison.outcomes[2].where
     assert list(comparison.metrics) == ["map", "ndcg@3"]
     assert not compare(new, old, held_out, fail_if="ndcg@10 < -0.002 at p<0.05").failed
 
@@ -417,8 +410,6 @@ def test_a_condition_that_so_few_queries_never_meet_is_refused() -> None:
     ).failed  # 2 of 64 signs are as extreme
     with pytest.raises(DataError, match=r"ndcg@1 < -0.1 at p<0.03.* 6 queries"):
         compare(scores, -scores, data, fail_if=condition.format(0.03))
-    with pytest.raises(DataError, match="never hold"):
-        compare(scores, -scores, data, fail_if=condition.format(0.03) + " in any")
 
 
 @pytest.mark.parametrize(
@@ -439,9 +430,6 @@ def test_the_first_line_has_a_verdict_only_where_the_interval_excludes_zero(
     # Relative to the old value, and the trees of both.
     assert f"({lead[0] / 0.4:+.1%})" in opening.numbers
     assert "20 trees instead of 10" in opening.numbers
-    # 100 queries times the squared ratio of the interval to 1.4 differences.
-    needed = lead[1] < 0.0 < lead[2]
-    assert ("about 320 queries" in opening.numbers) == needed
     by_noise = open_report("a", "b", replace(difference, matters=0.05), (None, 10))
     assert by_noise.verdict == "is not significantly different from"
     assert "trees" not in by_noise.numbers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 import sys
 from dataclasses import replace
@@ -77,7 +76,7 @@ def comparison() -> Comparison:
         data,
         ["ndcg@10", "map"],
         segments={q: f"{EVIL}{q[-1]}" for q in qid},
-        fail_if=["ndcg@10 < 0 in any", "map > 0"],
+        fail_if=["ndcg@10 < 0", "map > 0"],
     )
 
 
@@ -115,7 +114,7 @@ def test_only_our_scripts_run_and_the_page_asks_for_nothing(text: str) -> None:
     run = [script for kind, script in page.scripts if kind is None]
     hashes = {base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in run}
     assert set(re.findall(r"'sha256-([^']+)'", policy)) == hashes
-    assert {kind for kind, _ in page.scripts} == {None, "application/json"}
+    assert {kind for kind, _ in page.scripts} == {None}
     markup = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     assert not re.search(
         r"\b(src|href)=(?!\"#)|url\(|@import|https?:", markup.replace("&lt;img src=x", "")
@@ -152,15 +151,9 @@ def test_everything_is_there_without_a_script(text: str, comparison: Comparison)
     assert f"new in the top 10\t{comparison.churn.changed:.1%}" in page_text
 
 
-def test_the_bars_hold_every_query_that_changed(text: str, comparison: Comparison) -> None:
-    d = comparison.metrics["ndcg@10"]
-    blocks = [json.loads(script) for kind, script in Page(text).scripts if kind]
-    (chart,) = [block for block in blocks if block.get("name") == "differences"]
-    # The numbers to take out are those that are drawn.
-    bars = chart["spec"]["datasets"][chart["numbers"]]
-    gained = np.array([bar["begin"] + bar["end"] for bar in bars]) > 0
-    counts = np.array([bar["queries"] for bar in bars])
-    assert [counts[gained].sum(), counts[~gained].sum()] == [d.better, d.worse]
+def test_the_page_has_no_charts_and_is_small(text: str) -> None:
+    assert len(text) < 200_000
+    assert "vegaEmbed" not in text.replace("window.vegaEmbed", "")
 
 
 def test_without_the_extra_the_error_says_what_to_install(
@@ -176,6 +169,5 @@ def test_rankers_that_agree_make_a_page_too() -> None:
     page = Page(compare([1, 2, 1, 2], [1, 2, 1, 2], data).to_html())
     page_text = "".join(page.texts)
     assert "is not significantly different" in page_text
-    assert "No query changed." in page_text
     assert "No query got worse." in page_text
     assert "new in the top 10" not in page_text

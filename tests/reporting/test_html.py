@@ -21,7 +21,6 @@ from markupsafe import Markup
 from boostrank.core.errors import MissingDependency, TrainingError
 from boostrank.reporting import html as pages
 from boostrank.reporting.html import (
-    COLOURS,
     Chart,
     data_text,
     environment,
@@ -177,7 +176,7 @@ def test_text_and_marks_are_told_from_their_ground_in_both_themes() -> None:
         for name in ("text", "faint", "main", "better", "worse"):
             for ground in ("back", "soft"):
                 assert contrast(pairs[name][side], pairs[ground][side]) >= 4.5, (name, ground, side)
-        for colour in {*COLOURS.values(), *theme()["range"]["category"]}:
+        for colour in theme()["range"]["category"]:
             assert contrast(colour, pairs["back"][side]) >= 3.0, (colour, side)
         assert theme(dark=bool(side))["background"] == pairs["back"][side]
 
@@ -232,14 +231,6 @@ def test_importance_is_told_with_its_intervals_and_what_is_removable(
     assert "Together they may matter" in words
     assert "a sample of whole queries out of 1,200 documents" in words
     assert "query-level: constant within each query" in words
-    blocks = [
-        json.loads(b) for b in re.findall(r'<script type="application/json">(.*?)</script>', text)
-    ]
-    charts = {b["name"]: b["spec"]["datasets"][b["numbers"]] for b in blocks}
-    assert set(charts) == {"importance-loss"}
-    # Those of the features in use, the largest first.
-    losses = [row["loss"] for row in charts["importance-loss"]]
-    assert losses == [0.2, 0.05, 0.03, 0.0, -0.0001]
 
 
 @pytest.mark.parametrize(

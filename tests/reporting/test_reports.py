@@ -160,7 +160,7 @@ def test_frames_tables_and_sections_have_their_names(full_report: Report) -> Non
     assert all(
         f'<div class="table" id="{name}"' in body for name in ("metrics", "worst", "prefixes")
     )
-    assert {"verdict-rankings", "queries-values"} <= set(full_report.charts)
+    assert {"shape-1", "queries-values"} <= set(full_report.charts)
     assert full_report.to_dict()["missing"] == {}
 
 
@@ -306,4 +306,4 @@ def test_a_booster_without_names_and_data_that_number_theirs(
         tmp_path / "plain.txt", numbered, only=("importance", "shapes"), threads=1
     )
     assert numbered_report.missing == {}
-    assert set(numbered_report.shapes.top) <= set(numbered.feature_names)
+    assert {curve.feature for curve in numbered_report.shapes.curves} <= set(numbered.feature_names)

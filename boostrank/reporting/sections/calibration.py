@@ -77,10 +77,8 @@ def calibration(context: Context) -> Calibration:
 
 def _template_variables(result: Calibration) -> dict[str, Any]:
     frame = result.to_frame()
-    tips = ["predicted:Q .3f", "observed:Q .3f", "low:Q .3f from", "high:Q .3f to"]
-    tips.append("documents:Q ,d")
     x, scale = alt.X("predicted:Q", title="predicted mean grade"), alt.Scale(zero=False)
-    figure = lines(frame, x, "observed", tips, title="observed", scale=scale)
+    figure = lines(frame, x, "observed", title="observed", scale=scale)
     figure += alt.Chart(frame).mark_line(strokeDash=[4, 4]).encode(x=x, y="predicted:Q")
     return {"chart": Chart("calibration-reliability", frame, figure)}
 

@@ -1,50 +1,28 @@
-"""Clicks on the data, with position propensities and a comparison with another ranker by clicks."""
+"""Clicks on the data, with position propensities."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from boostrank.clicks.estimation import estimate_propensities
-from boostrank.clicks.gate import ClickGate, Judged, gate, moved_share, shown_at_the_top
+from boostrank.clicks.gate import moved_share, shown_at_the_top
 from boostrank.clicks.log import PRIOR, ClickLog, Propensities
-from boostrank.core.errors import BoostrankError, DataError, DataWarning
+from boostrank.core.errors import DataError, DataWarning
 from boostrank.model.ranking_model import RankingModel
-from boostrank.reporting.html import Chart, alt, lines, look_of, whole_numbers
+from boostrank.reporting.html import Chart, alt, lines, whole_numbers
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.table import Data, Table, import_extra
 
 TOP = 10
-"""The number of top ranks over which rankers are compared."""
+"""The number of top ranks whose documents are looked up in the log."""
 
 _MOST_PRIOR = 2**53
-
-
-@dataclass(frozen=True)
-class Against:
-    """The comparison of the model with another ranker by clicks.
-
-    Args:
-        gate: result of the comparison, or None if the clicks cannot compare the rankers.
-        reason: reason why there is no result, or "".
-    """
-
-    name: str
-    gate: ClickGate | None
-    reason: str
-
-    @property
-    def verdict(self) -> str:
-        """The verdict "better", "worse" or "unclear", or "" without a result."""
-        if self.gate is None:
-            return ""
-        return look_of(self.gate.difference.low, self.gate.difference.high) or "unclear"
 
 
 class ClickData(Result):
@@ -62,7 +40,6 @@ class ClickData(Result):
             `propensity`.
         prior: exposure added to each document.
         top_shown: share of documents at the model's top ranks that were ever shown.
-        against: comparison with another ranker, or None without another ranker.
     """
 
     documents: int
@@ -76,7 +53,6 @@ class ClickData(Result):
     positions: Data
     prior: float
     top_shown: float
-    against: Against | None
     notes: tuple[str, ...]
 
     HIDDEN = ("positions",)
@@ -123,19 +99,10 @@ def click_data(context: Context) -> ClickData:
             if trained.propensities is None:
                 raise
             propensities, origin = trained.propensities, "model"
-    # Compare the model with another ranker.
-    notes, against = [], None
+    notes = []
     with warnings.catch_warnings():  # a note reports positions without a propensity
         warnings.simplefilter("ignore", DataWarning)
         usable_log = data_log.up_to(propensities)
-        if context.previous is not None:
-            name, scores_before = context.previous
-            old = data.in_input_order(np.asarray(scores_before, np.float64))
-            judged = Judged(data, log, propensities, old=old, new=data.in_input_order(scores))
-            try:
-                against = Against(name, gate(judged, k=TOP, seed=context.seed), "")
-            except BoostrankError as error:
-                against = Against(name, None, str(error))
     if not usable_log.clicks.any():
         raise DataError("all clicks of the log are at positions without a propensity")
     impressions = int(log.impressions.sum())
@@ -157,7 +124,6 @@ def click_data(context: Context) -> ClickData:
         positions=_positions(log, propensities),
         prior=trained.prior,
         top_shown=float(shown_at_the_top(data, log, scores, TOP).mean()),
-        against=against,
         notes=tuple(notes),
     )
 
@@ -233,8 +199,7 @@ def curve_chart(positions: Data) -> Chart:
         "scale": alt.Scale(type="log", domain=domain, clamp=True, nice=False),
         "axis": alt.Axis(format="~g", tickCount=6),
     }
-    tips = ("position:Q d", "propensity:Q .3f", "low:Q .3f from", "high:Q .3f to")
-    figure = lines(frame, x, "propensity", tips, height=280, **y_options)
+    figure = lines(frame, x, "propensity", height=280, **y_options)
     return Chart("clicks-propensities", frame, figure)
 
 

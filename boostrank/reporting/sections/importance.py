@@ -29,7 +29,7 @@ from boostrank.kernels.forest import Walker
 from boostrank.metrics import Metric
 from boostrank.metrics.measure import Function
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.reporting.html import COLOURS, Chart, alt, look_of, row_chart
+from boostrank.reporting.html import look_of
 from boostrank.reporting.permutation import (
     Losses,
     Unit,
@@ -72,18 +72,9 @@ _CONTRIBUTIONS = 25_000_000
 # Number of documents per call for contributions.
 _EXPLAINED_AT_A_TIME = 500
 _CORRELATED_DOCUMENTS, _CORRELATED_FEATURES = 20_000, 500
-_TOP = 20
 # Rank correlation within queries from which on features form clusters.
 _REDUNDANT = 0.9
 _LOOKS = {"useful": "better", "harmful": "worse", "unused": "faint", "unclear": "faint"}
-_VERDICT_COLOURS = {
-    "useful": COLOURS["main"],
-    "unclear": COLOURS["faint"],
-    "redundant": "#a873c9",
-    "removable": "#b38b14",
-    "harmful": COLOURS["bad"],
-    "query-level": "#1b9e77",
-}
 
 
 @dataclass(frozen=True)
@@ -415,27 +406,13 @@ def _measure_shap(context: Context, documents: int | None) -> tuple[Float64Array
 
 
 def _template_variables(importance: Importance) -> dict[str, Any]:
-    frame = importance.to_frame().rename(columns={"loss_low": "low", "loss_high": "high"})
-    columns = ["feature", "verdict", "loss", "low", "high"]
-    used_features = frame[frame["verdict"] != "unused"][columns]
-    top = used_features.head(_TOP)
+    used_rows = [row for row in importance.table().rows() if row["verdict"] != "unused"]
     return {
         "counts": {verdict: importance.verdicts.count(verdict) for verdict in VERDICTS},
         "meanings": VERDICTS,
         "clustered": sum(len(cluster.features) for cluster in importance.clusters),
-        "first": next(used_features.itertuples(), None),
-        "shown": len(top),
-        "chart": _chart(top, importance.metric) if len(top) else None,
+        "first": used_rows[0] if used_rows else None,
     }
-
-
-def _chart(frame: Any, metric: str) -> Chart:
-    """Draw the losses, coloured by verdict."""
-    verdicts = [verdict for verdict in _VERDICT_COLOURS if verdict in set(frame["verdict"])]
-    scale = alt.Scale(domain=verdicts, range=[_VERDICT_COLOURS[verdict] for verdict in verdicts])
-    tips = ("feature:N", "verdict:N", "loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
-    title, color = f"loss of {metric}", alt.Color("verdict:N", title=None, scale=scale)
-    return row_chart("importance-loss", frame, tips, title=title, value="loss", color=color)
 
 
 SPEC = Section(

@@ -193,9 +193,8 @@ def _template_variables(result: Learning) -> dict[str, Any]:
     value = None
     if result.total:
         frame, y_scale = result.to_frame("prefixes"), alt.Scale(zero=False)
-        tips = ("rounds:Q ,d", "value:Q .4f", "low:Q .4f from", "high:Q .4f to", "lost:Q +.4f")
         y_options = {"title": result.metric, "scale": y_scale}
-        figure = lines(frame, _rounds(), "value", tips, **y_options)
+        figure = lines(frame, _rounds(), "value", **y_options)
         value = Chart("learning-prefixes", frame, figure)
     recorded = list(dict.fromkeys(result.history.get("metric", ())))
     main_metric = [name for name in recorded if name == result.metric] or recorded[:1]
@@ -216,8 +215,7 @@ def _history(result: Learning, metric: str) -> Chart:
     colour = alt.Color("dataset:N", title=None)
     chart_options = {"title": metric, "scale": alt.Scale(zero=False), "color": colour, "dots": 0}
     best_rounds = alt.Chart(import_extra("pandas").DataFrame({"rounds": [result.best_rounds]}))
-    tips = ("dataset:N", "rounds:Q", "value:Q .4f")
-    figure = lines(frame, _rounds(), "value", tips, **chart_options)
+    figure = lines(frame, _rounds(), "value", **chart_options)
     figure += best_rounds.mark_rule(strokeDash=[4, 4]).encode(x=_rounds())
     name = "learning-loss" if metric == LOSS else "learning-history"
     return Chart(name, frame, figure)

@@ -12,7 +12,7 @@ import numpy as np
 
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Array, Float64Array, Int64Array
-from boostrank.reporting.html import histogram
+from boostrank.reporting.html import Chart, alt
 from boostrank.reporting.rank_changes import shown_name
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
@@ -21,7 +21,7 @@ from boostrank.reporting.segments import (
     best_labels,
     means_over_queries,
 )
-from boostrank.reporting.table import Column, Data, Table, table_of_rows
+from boostrank.reporting.table import Column, Data, Table, import_extra, table_of_rows
 
 _BINS = 20
 _QUANTILES = (0.05, 0.5, 0.95)
@@ -158,14 +158,17 @@ def _template_variables(result: QueryValues) -> dict[str, Any]:
     values = result.values[~np.isnan(result.values)]
     limits = min(0.0, float(values.min())), max(1.0, float(values.max()))
     certain = [segment for segment in result.parts if not math.isnan(segment["low"])]
+    counts, edges = np.histogram(values, bins=_BINS, range=limits)
+    bins = {"begin": edges[:-1], "end": edges[1:], "queries": counts}
+    frame = import_extra("pandas").DataFrame(bins)
+    x = alt.X("begin:Q", title=result.metric, bin="binned")
+    figure = alt.Chart(frame).mark_bar(binSpacing=1).encode(x=x, x2="end:Q", y="queries:Q")
     return {
         "top": _TOP,
         "values": values,
         "quartiles": np.quantile(values, [0.25, 0.5, 0.75]),
         "lowest": min(certain, key=itemgetter("mean")) if len(certain) > 1 else None,
-        "histogram": histogram(
-            "queries-values", values, bins=_BINS, limits=limits, title=result.metric, format=".2f"
-        ),
+        "histogram": Chart("queries-values", frame, figure.properties(height=220)),
     }
 
 

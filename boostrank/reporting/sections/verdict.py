@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +22,10 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metrics import BoundMetrics
 from boostrank.reporting.difference import Difference
-from boostrank.reporting.html import COLOURS, alt, row_chart
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import TIE, means_over_queries
-from boostrank.reporting.table import Table, table_of_rows
+from boostrank.reporting.table import Column, Table, table_of_rows
 
 MODEL, START, SINGLE = "the model", "the linear start", "the best single feature"
 RANDOM, FILE_ORDER = "random order", "the order of the file"
@@ -113,9 +112,7 @@ class Verdict(Result):
             "ranking",
             "metric",
             "value .4f [low high]",
-            "lead +.4f [lead_low lead_high]",
-            "better #",
-            "worse #",
+            Column("lead", format="+.4f", ends=("lead_low", "lead_high"), drawn=True),
         )
         return (table_of_rows("verdict", rows, columns),)
 
@@ -319,24 +316,11 @@ def _as_scores(values: Float32Array, sign: float) -> Float64Array:
     )
 
 
-def _template_variables(result: Verdict) -> dict[str, Any]:
-    frame = result.to_frame()
-    frame = frame[frame["metric"] == result.metric][["ranking", "value", "low", "high"]]
-    tips = ("ranking:N", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
-    colours = [alt.value(COLOURS[name]) for name in ("main", "faint")]
-    colour = alt.condition(f"datum.ranking == '{MODEL}'", *colours)
-    return {
-        "file_order": FILE_ORDER,
-        "single": SINGLE,
-        "chart": row_chart("verdict-rankings", frame, tips, title=result.metric, color=colour),
-    }
-
-
 SPEC = Section(
     "verdict",
     "Verdict",
     run=verdict,
-    variables=_template_variables,
+    variables=lambda result: {"file_order": FILE_ORDER, "single": SINGLE},
     position=10,
     after=("learning",),
 )

@@ -19,7 +19,7 @@
   const csv = (rows) => {
     const field = (value) => {
       const given = value === null || value === undefined ? "" : String(value);
-      const formula = /^(?![+-][\d.e+-]*$)[=+\-@\t\r]/i.test(given); // to a spreadsheet; `csv_bytes` has the same rule
+      const formula = /^(?![+-][\d.e+-]*$)[=+\-@\t\r]/i.test(given); // to a spreadsheet
       const text = formula ? `'${given}` : given;
       return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
     };
