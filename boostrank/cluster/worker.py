@@ -17,7 +17,6 @@ import zlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,8 +36,8 @@ from boostrank.engines.base import LostContact
 from boostrank.files.assemble import read_files
 from boostrank.files.store import stream_files
 from boostrank.fit.callbacks import StopWhenAsked
-from boostrank.fit.execute import FoldSummary, execute
-from boostrank.fit.plan import Collective, Training
+from boostrank.fit.execute import execute
+from boostrank.fit.plan import Collective
 from boostrank.fit.resolve import resolve
 from boostrank.fit.run import package_versions
 from boostrank.fit.settings import check_options
@@ -79,7 +78,7 @@ class Shard(NamedTuple):
 class News(NamedTuple):
     """The answer to a heartbeat from the client."""
 
-    events: list[Any]  # new rounds, `CallbackEnv` without a model, and folds, `FoldSummary`
+    events: list[Any]  # new rounds, `CallbackEnv` without a model
     model: tuple[int, bytes, ModelInfo] | None  # rounds, model file and record of a new checkpoint
 
 
@@ -157,7 +156,6 @@ class Worker:
         self.idle.set()
         self.events, self.checkpoints = deque[Any](), deque[Any](maxlen=1)
         self._training: dict[str, Any] = {}  # by path
-        self._on_folds = False
         self._fitting: _Rounds | None = None
 
     def beat(self, stop: bool) -> None:
@@ -215,9 +213,9 @@ class Worker:
                 sizes[path] = os.path.getsize(path)
         return sizes
 
-    def read(self, paths: Sequence[str], reading: Mapping[str, Any], on_folds: bool) -> list[Shard]:
-        """Read and describe this worker's training shards, in memory for folds."""
-        self._training, self._reading, self._on_folds = dict.fromkeys(paths), reading, on_folds
+    def read(self, paths: Sequence[str], reading: Mapping[str, Any]) -> list[Shard]:
+        """Read and describe this worker's training shards."""
+        self._training, self._reading = dict.fromkeys(paths), reading
         for path in paths:
             self._training[path] = self._read(path)
         return describe_shards(self._training)
@@ -264,16 +262,12 @@ class Worker:
                 shards = [*self._training.values()]
                 collective = Collective(rank, mesh.all_reduce, mesh.share, engine, shards, order)
                 plan = resolve(options, train_set, valid, collective, options.init_model)
-                model = execute(plan, rounds.fold_ended)
+                model = execute(plan)
         return model if rank == 0 else None, zlib.crc32(model.to_bytes()), rounds.stopped
 
     def _join(self, shards: Mapping[str, RankingDataset]) -> RankingDataset:
-        """Return shards, of which there may be none, as one data set, which is in memory for
-        folds.
-        """
+        """Return shards, of which there may be none, as one data set."""
         sets, space = [*shards.values()], self._space
-        if self._on_folds and sets:
-            return reduce(RankingDataset.join, sets)
         # Stack the rows, which may be on disk, and join the rest.
         indices = [data.queries for data in sets]
         ids = joined_ids([index.qid for index in indices])
@@ -292,7 +286,7 @@ class Worker:
         and record.
         """
         rounds = self._fitting
-        if rounds is None or not rounds.completed or self._on_folds:
+        if rounds is None or not rounds.completed:
             return None
         return rounds.so_far(rounds.completed)
 
@@ -314,8 +308,7 @@ class Worker:
             names, categories = like.feature_names, like.categories
             return part.with_features(names, whose="the training data", categories=categories)
         options = {**reading, "like": like, "threads": self._threads}
-        # Rows on disk can neither be reordered nor split.
-        if reading.get("regroup") or self._on_folds:
+        if reading.get("regroup"):  # rows on disk cannot be reordered
             return read_files(path, **options)
         return stream_files(path, **options, cache=False)
 
@@ -345,11 +338,6 @@ class _Rounds:
         if is_due and not is_last and self.mesh.rank == 0:
             self.worker.checkpoints.append(self.so_far(self._n_rounds))
         self.worker.events.append(replace(env, model=None, params={}))
-
-    def fold_ended(self, fold: int, training: Training, model: RankingModel) -> bool:
-        """Queue the result of a fold, and return whether training goes on."""
-        self.worker.events.append(FoldSummary.of_model(fold, training, model))
-        return not self.pending
 
     @property
     def pending(self) -> bool:
