@@ -115,9 +115,8 @@ def train(
             * `quality`: "plain" or "quick", as workers train a single model, without `folds`.
 
     Raises:
-        WorkerLost: if a worker died or does not answer. Its attribute `model` has the rounds that
-            all workers completed, which are also saved to the checkpoint's path; None if no worker
-            can return them.
+        WorkerLost: if a worker died or does not answer. The checkpoint keeps the rounds up to its
+            last.
         InputError, TrainingError: as in `boostrank.train`, naming the shard or worker, or if a
             query is in two shards, no worker can read a shard, or workers have different versions.
     """
@@ -348,7 +347,7 @@ class ClusterTraining:
         try:
             results = self._workers.work("fit", tasks, self._when)
         except TrainingError as error:
-            self._keep(error)
+            self._say_how_to_continue(error)
             raise
         model, _, stopped = results[0]
         if len({checksum for _, checksum, _ in results}) > 1:
@@ -384,40 +383,27 @@ class ClusterTraining:
     def _when(self) -> str:
         return f" after round {self._history.rounds}"
 
-    def _keep(self, error: TrainingError) -> None:
-        """Attach the model of the completed rounds to the error, save it if there is a checkpoint,
-        and say so.
-        """
-        completed = self._workers.so_far()
-        if completed is not None:
-            error.model = self._model_of(*completed)
-            if self._checkpoint is not None:
-                self._save_so_far(*completed)
-        remedy = "no worker could return its rounds; write checkpoints to keep them"
+    def _say_how_to_continue(self, error: TrainingError) -> None:
+        """Add to an error what the checkpoint contains."""
+        remedy = "write checkpoints to keep the rounds of a training"
         if self._saved:
             remedy = f"{self._checkpoint.path} contains the first {self._saved} rounds: "
             remedy += f"continue it for {self._total - self._saved} more"
-        elif completed is not None:
-            remedy = f"the error's attribute `model` has the first {completed[0]} rounds"
         elif not isinstance(error, WorkerLost):
             return
         error.args = (f"{error}; {remedy}",)
 
-    def _model_of(self, rounds: int, body: bytes, info: ModelInfo) -> RankingModel:
-        """Return a model of the first rounds, with their metrics."""
-        booster, end = self._engine.load(body), rounds - self._rounds_before
-        if booster.rounds > rounds:  # a round failed after its tree was added
-            booster = self._engine.load(booster.to_bytes(rounds))
+    def _save_so_far(self, rounds: int, body: bytes, info: ModelInfo) -> None:
+        """Write a checkpoint, or warn and keep the old checkpoint if that fails."""
+        end = rounds - self._rounds_before
         history = {
             name: {metric: values[:end] for metric, values in metrics.items()}
             for name, metrics in self._history.values.items()
         }
-        return RankingModel(booster, info=self._of_all(info), evals_result=history)
-
-    def _save_so_far(self, rounds: int, body: bytes, info: ModelInfo) -> None:
-        """Write a checkpoint, or warn and keep the old checkpoint if that fails."""
+        booster = self._engine.load(body)
+        model = RankingModel(booster, info=self._of_all(info), evals_result=history)
         try:
-            self._model_of(rounds, body, info).save(self._checkpoint.path, num_iteration=0)
+            model.save(self._checkpoint.path, num_iteration=0)
             self._saved = rounds
         except TrainingError as error:
             message = f"{error}. Training continues, and the next checkpoint may succeed"

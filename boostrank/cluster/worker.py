@@ -156,7 +156,6 @@ class Worker:
         self.idle.set()
         self.events, self.checkpoints = deque[Any](), deque[Any](maxlen=1)
         self._training: dict[str, Any] = {}  # by path
-        self._fitting: _Rounds | None = None
 
     def beat(self, stop: bool) -> None:
         """Answer a heartbeat."""
@@ -257,7 +256,7 @@ class Worker:
         with contextlib.closing(self.mesh) as mesh:
             mesh.connect_all(rank, meshes)
             with workers_of(options.backend).member(mesh) as engine:
-                rounds = self._fitting = _Rounds(self, mesh, engine, every)
+                rounds = _Rounds(self, mesh, engine, every)
                 options = replace(options, callbacks=(rounds, StopWhenAsked(rounds)))
                 shards = [*self._training.values()]
                 collective = Collective(rank, mesh.all_reduce, mesh.share, engine, shards, order)
@@ -280,15 +279,6 @@ class Worker:
             Provenance((), space.index_base, reading),
             categories=space.categories,
         )
-
-    def so_far(self) -> tuple[int, bytes, ModelInfo] | None:
-        """Return the rounds that all workers completed before `fit` failed, as number, model file
-        and record.
-        """
-        rounds = self._fitting
-        if rounds is None or not rounds.completed:
-            return None
-        return rounds.so_far(rounds.completed)
 
     @property
     def _where(self) -> str:
@@ -318,7 +308,7 @@ class _Rounds:
     """A callback that queues rounds for the client, and a stop request shared by all workers."""
 
     before_iteration = stopped = False
-    order, completed = 25, 0
+    order = 25
 
     worker: Worker
     mesh: Mesh
@@ -328,24 +318,19 @@ class _Rounds:
     def begins(self, info: ModelInfo) -> None:
         self._info = info
 
-    def so_far(self, rounds: int) -> tuple[int, bytes, ModelInfo]:
-        return rounds, self.engine.so_far(self._model), self._info
-
     def __call__(self, env: Any) -> None:
-        self._model, self._n_rounds = env.model, env.iteration + 1
-        is_due = self.every and self._n_rounds % self.every == 0
-        is_last = self._n_rounds == env.end_iteration
-        if is_due and not is_last and self.mesh.rank == 0:
-            self.worker.checkpoints.append(self.so_far(self._n_rounds))
+        rounds = env.iteration + 1
+        is_due = self.every and rounds % self.every == 0
+        if is_due and rounds != env.end_iteration and self.mesh.rank == 0:
+            checkpoint = rounds, self.engine.so_far(env.model), self._info
+            self.worker.checkpoints.append(checkpoint)
         self.worker.events.append(replace(env, model=None, params={}))
 
     @property
     def pending(self) -> bool:
         """Whether any worker must stop. All workers must read this property."""
         is_silent = time.monotonic() - self.worker.last_contact > CLIENT_SILENCE_SECONDS
-        stops = bool(self.mesh.all_reduce(np.array([self.worker.stop or is_silent]))[0])
-        self.completed = self._n_rounds  # by every worker, as the exchange succeeded
-        return stops
+        return bool(self.mesh.all_reduce(np.array([self.worker.stop or is_silent]))[0])
 
 
 def describe_shards(datasets: Mapping[str, RankingDataset]) -> list[Shard]:

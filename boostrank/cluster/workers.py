@@ -234,21 +234,6 @@ class Workers:
             errors.warn_user(message, category)
         return [result.value for result in results]
 
-    def so_far(self) -> Any:
-        """Return `Worker.so_far` of the first worker that reports after a failed training, or None
-        if none does.
-        """
-        until, ranks = time.monotonic() + _PARTING_SECONDS, self.ranks
-        while not self._results and set(ranks) - self._gone and time.monotonic() < until:
-            self._hear(_LOOK_EVERY)
-        self.ranks = sorted(self._results.keys() - self._gone)[:1]
-        try:
-            return self.work("so_far", [()])[0] if self.ranks else None
-        except BoostrankError:
-            return None
-        finally:
-            self.ranks = ranks
-
     @property
     def names(self) -> list[str]:
         """Names of the workers that take part, in the order of `work`."""

@@ -130,7 +130,7 @@ class TrainingError(BoostrankError, RuntimeError):
     """Error for a training that cannot continue, such as a broken gradient or a failed write.
 
     Attributes:
-        model: `RankingModel` with the rounds before a broken gradient or a lost worker; None if
+        model: `RankingModel` with the rounds before a broken gradient; None if
             there are no such rounds.
 
     Example:

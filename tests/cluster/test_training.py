@@ -457,7 +457,6 @@ def test_fault_92_a_killed_worker_ends_the_job_and_its_checkpoint_goes_on_elsewh
     assert caught.value.exit_code == 4
     so_far = boostrank.RankingModel.load(path)
     assert so_far.best_iteration >= 5
-    assert caught.value.model.best_iteration == so_far.best_iteration
     further = train(cluster, PARAMS, [data / "train.txt"], 2, init_model=so_far)  # on one worker
     assert further.best_iteration == so_far.best_iteration + 2
 

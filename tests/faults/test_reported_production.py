@@ -20,6 +20,7 @@ import boostrank
 from boostrank.cli.errors import run_reporting_errors
 from boostrank.cluster.local import LocalWorkers
 from boostrank.core.errors import InputError, TrainingWarning, WorkerLost
+from boostrank.fit.checkpoint import Checkpoint
 from boostrank.kernels import jit
 from boostrank.tracking import JsonLines
 from tests.cli.conftest import invoke, stop_in_round
@@ -191,25 +192,26 @@ def test_first_use_cli_10_a_lost_worker_leaves_the_rounds(tmp_path: Path) -> Non
         "".join(f"{i % 3} qid:{100 + i // 8} 1:{i % 7} 2:{i % 3}\n" for i in range(160))
     )
     params = {"objective": "lambdarank", "num_leaves": 4, "metric": "none"}
-    # Now and then the engine ends the other process too, which is said; it does not four times.
-    for _ in range(4):
-        workers = LocalWorkers(2, threads=1)
+    workers, path, killed = LocalWorkers(2, threads=1), tmp_path / "so-far", list[int]()
 
-        def kill(env: Any, workers: LocalWorkers = workers) -> None:
-            if env.iteration == 2:
-                os.kill(workers.pids[0], signal.SIGKILL)
+    def kill(env: Any) -> None:
+        if path.exists() and not killed:
+            killed.append(workers.pids[0])
+            os.kill(killed[0], signal.SIGKILL)
 
-        with pytest.raises(WorkerLost) as caught:
-            boostrank.cluster.train(
-                workers, params, [str(shard) for shard in shards], 100_000, callbacks=[kill]
-            )
-        if caught.value.model is not None:
-            break
-        assert "write checkpoints" in str(caught.value)
-    assert caught.value.model.best_iteration >= 3
-    assert f"first {caught.value.model.best_iteration} rounds" in str(caught.value)
-    features = boostrank.read(shards[0])
-    assert np.isfinite(caught.value.model.predict(features)).all()
+    with pytest.raises(WorkerLost) as caught:
+        boostrank.cluster.train(
+            workers,
+            params,
+            [str(shard) for shard in shards],
+            100_000,
+            callbacks=[kill],
+            checkpoint=Checkpoint(path, every=3),
+        )
+    so_far = boostrank.RankingModel.load(path)
+    assert so_far.best_iteration >= 3
+    assert f"first {so_far.best_iteration} rounds" in str(caught.value)
+    assert np.isfinite(so_far.predict(boostrank.read(shards[0]))).all()
 
 
 def rounds_of(log: Path) -> list[int]:
