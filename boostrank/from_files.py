@@ -502,7 +502,6 @@ def _train_on_cluster(
     training = ClusterTraining(
         replace(options, callbacks=callbacks, checkpoint=so_far),
         reading.keywords,
-        tell=observer.say,
         worker_timeout=files.worker_timeout,
     )
     with observer.training(settings.headline, [], False):

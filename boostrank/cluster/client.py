@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.checking.user_file import ObjectiveFile, load_objective
-from boostrank.cluster.worker import CLIENT_SILENCE_SECONDS, Last, News, Shard, joined_ids
+from boostrank.cluster.worker import Last, News, Shard, joined_ids
 from boostrank.cluster.workers import WORKER_TIMEOUT, Launcher, Workers, by_worker
 from boostrank.core import errors
 from boostrank.core.conventions import expression_of
@@ -27,7 +27,6 @@ from boostrank.core.errors import (
     TrainingError,
     WorkerLost,
 )
-from boostrank.core.text import count_of
 from boostrank.core.types import Array, Int64Array
 from boostrank.data.arrays import common_space
 from boostrank.data.frames import cut
@@ -83,7 +82,6 @@ def train(
     num_boost_round: int | None = None,
     valid: Any = None,
     valid_names: Sequence[str] | None = None,
-    tell: Callable[[str], None] | None = None,
     worker_timeout: float = WORKER_TIMEOUT,
     **options: Any,
 ) -> RankingModel:
@@ -104,7 +102,6 @@ def train(
         valid: files or a table to evaluate in each round, or a list of lists or of tables for
             several sets.
         valid_names: names of the validation sets. The default is `valid_0`, ....
-        tell: function that is called with a summary of the workers and data before training.
         worker_timeout: number of seconds without an answer after which a worker is considered lost.
         options: options of `boostrank.train` and `boostrank.read` (`from_frame` for tables), and
 
@@ -122,7 +119,7 @@ def train(
     """
     keywords = {name: options.pop(name) for name in KEYWORDS if name in options}
     train_options = with_params(TrainOptions(**keywords, rounds=num_boost_round), params or {})
-    training = ClusterTraining(train_options, options, tell, worker_timeout)
+    training = ClusterTraining(train_options, options, worker_timeout)
     return training.start(workers, data, valid, valid_names)
 
 
@@ -151,12 +148,11 @@ class ClusterTraining:
     Args:
         options: the options of the training.
         reading: options of `boostrank.read`, or of `from_frame` for tables.
-        tell, worker_timeout: as for `train`.
+        worker_timeout: as for `train`.
     """
 
     options: TrainOptions
     reading: dict[str, Any]
-    tell: Callable[[str], None] | None
     worker_timeout: float
 
     def __post_init__(self) -> None:
@@ -248,8 +244,6 @@ class ClusterTraining:
             try:
                 self._workers.start()
                 tasks = self._assign_shards(groups, tables, tuple(sets))
-                if self.tell is not None:
-                    self.tell(self._inventory)
                 model = self._trained(tasks, started)
                 last_message = model, ""
                 return model
@@ -329,18 +323,6 @@ class ClusterTraining:
                 raise DataError(f"{set_name}: {message}")
             errors.warn_user(f"{set_name}: {message}", DataWarning)
 
-    @property
-    def _inventory(self) -> str:
-        workers, shards = [self._workers.info[rank] for rank in self._workers.ranks], self._shards
-        machines = {hello.host for hello in workers}
-        threads = sum(hello.threads for hello in workers)
-        return (
-            f"{count_of(len(workers), 'worker')} with {count_of(threads, 'thread')} on"
-            f" {count_of(len(machines), 'machine')}: {count_of(len(shards), 'shard')},"
-            f" {self._sizes['rows']:,} rows, {self._sizes['queries']:,} queries,"
-            f" {self._space.n_features:,} features"
-        )
-
     def _trained(self, tasks: list[tuple[Any, ...]], started: float) -> RankingModel:
         """Train, while this process calls the callbacks and writes checkpoints."""
         self._total = self._rounds_before + self.settings.rounds
@@ -349,16 +331,9 @@ class ClusterTraining:
         except TrainingError as error:
             self._say_how_to_continue(error)
             raise
-        model, _, stopped = results[0]
-        if len({checksum for _, checksum, _ in results}) > 1:
+        model, _ = results[0]
+        if len({checksum for _, checksum in results}) > 1:
             raise TrainingError("the workers have different models, so none of them is reliable")
-        if stopped and not self._workers.stop:
-            errors.warn_user(
-                f"the workers had no message from this process for {CLIENT_SILENCE_SECONDS:.0f}"
-                f" seconds and ended the training{self._when()} of {self._total}: was it"
-                " suspended?",
-                errors.TrainingWarning,
-            )
         assert isinstance(model, RankingModel)
         model.info = self._of_all(model.info)
         assert model.summary is not None

@@ -10,7 +10,6 @@ import contextlib
 import os
 import platform
 import threading
-import time
 import traceback
 import warnings
 import zlib
@@ -45,8 +44,6 @@ from boostrank.model.ranking_model import RankingModel
 from boostrank.options import TrainOptions
 from boostrank.records import ModelInfo
 
-CLIENT_SILENCE_SECONDS = 60.0
-"""Time without a message from the client after which training ends."""
 _LEAVING_SECONDS = 10.0  # for unfinished work when the client leaves
 Last = tuple[RankingModel | None, str]
 """The client's last message, which is the model, or None and a reason."""
@@ -59,7 +56,6 @@ class Hello(NamedTuple):
     rank: int
     name: str  # address of its link
     host: str  # name of its machine
-    threads: int
     versions: Mapping[str, str]
     mesh: Address  # address for the other workers
 
@@ -114,10 +110,9 @@ def serve(
     worker = Worker(link, call.key, threads, tables or {})
     last_message: Last | None = None
     try:
-        link.send(Hello(rank, link.name, platform.node(), threads, versions(), worker.mesh.address))
+        link.send(Hello(rank, link.name, platform.node(), versions(), worker.mesh.address))
         while last_message is None:
             name, arguments = link.receive()
-            worker.last_contact = time.monotonic()
             if name == "leave":
                 (last_message,) = arguments
             elif name == "beat":
@@ -151,7 +146,7 @@ class Worker:
 
     def __init__(self, link: Link, key: bytes, threads: int, tables: Mapping[str, Any]) -> None:
         self._link, self._threads, self._tables = link, threads, dict(tables)
-        self.mesh, self.last_contact, self.stop = Mesh(link.host, key), time.monotonic(), False
+        self.mesh, self.stop = Mesh(link.host, key), False
         self.idle, self._news_lock = threading.Event(), threading.Lock()
         self.idle.set()
         self.events, self.checkpoints = deque[Any](), deque[Any](maxlen=1)
@@ -245,7 +240,7 @@ class Worker:
         `order` has the (rank, index on that rank) of each training shard.
 
         Returns:
-            The model (first worker only), its checksum, and whether the client stopped training.
+            The model (first worker only) and its checksum.
         """
         if isinstance(options.objective, ObjectiveFile):
             options = replace(options, objective=options.objective.load())
@@ -262,7 +257,7 @@ class Worker:
                 collective = Collective(rank, mesh.all_reduce, mesh.share, engine, shards, order)
                 plan = resolve(options, train_set, valid, collective, options.init_model)
                 model = execute(plan)
-        return model if rank == 0 else None, zlib.crc32(model.to_bytes()), rounds.stopped
+        return model if rank == 0 else None, zlib.crc32(model.to_bytes())
 
     def _join(self, shards: Mapping[str, RankingDataset]) -> RankingDataset:
         """Return shards, of which there may be none, as one data set."""
@@ -307,7 +302,7 @@ class Worker:
 class _Rounds:
     """A callback that queues rounds for the client, and a stop request shared by all workers."""
 
-    before_iteration = stopped = False
+    before_iteration = False
     order = 25
 
     worker: Worker
@@ -329,8 +324,7 @@ class _Rounds:
     @property
     def pending(self) -> bool:
         """Whether any worker must stop. All workers must read this property."""
-        is_silent = time.monotonic() - self.worker.last_contact > CLIENT_SILENCE_SECONDS
-        return bool(self.mesh.all_reduce(np.array([self.worker.stop or is_silent]))[0])
+        return bool(self.mesh.all_reduce(np.array([self.worker.stop]))[0])
 
 
 def describe_shards(datasets: Mapping[str, RankingDataset]) -> list[Shard]:

@@ -25,7 +25,6 @@ _NAMING_SECONDS, _LEAVING_SECONDS = (
     15.0,
 )  # for Kubernetes to name this host; for workers to end by themselves
 WORKER_TIMEOUT = 60.0  # seconds without an answer after which a worker is lost
-_WARNING_SHARE = 0.25  # of that; twice that, and so on
 
 Listener = Callable[[worker.News], None]
 
@@ -120,9 +119,7 @@ class Workers:
             dict[int, worker.Result](),
             set[int](),
         )
-        self._asked = dict[
-            int, list[float]
-        ]()  # rank -> time of the unanswered heartbeat, silence at the last warning
+        self._asked = dict[int, float]()  # rank -> time of the unanswered heartbeat
         self.ranks, self.info, self.stop = list[int](), dict[int, worker.Hello](), False
 
     def start(self) -> None:
@@ -297,28 +294,20 @@ class Workers:
             return
         self._next_beat = now + _BEAT_EVERY
         for rank in set(self.ranks) - set(self._asked) - self._gone:
-            self._asked[rank] = [now, 0.0]
+            self._asked[rank] = now
             self._send(rank, "beat", (self.stop,))
 
     def _check_silence(self, when: str) -> None:
-        """Warn about silent workers, and raise WorkerLost after the timeout."""
-        for rank, (asked, warned) in self._asked.items():
-            silence = time.monotonic() - asked if rank in self.ranks else 0.0
-            if silence < min(max(_WARNING_SHARE * self._timeout, 2 * warned), self._timeout):
-                continue
-            message = (
-                f"{self._describe_worker(rank)} has not answered for {silence:.0f} seconds{when}"
-            )
-            if silence >= self._timeout:
+        """Raise WorkerLost if a worker has not answered within the timeout."""
+        for rank, asked in self._asked.items():
+            silence = time.monotonic() - asked
+            if rank in self.ranks and silence >= self._timeout:
                 self._launcher.stop(list(self._asked))
                 raise WorkerLost(
-                    f"{message}: it or its machine is suspended or not reachable. The training"
+                    f"{self._describe_worker(rank)} has not answered for {silence:.0f}"
+                    f" seconds{when}: it or its machine is suspended or not reachable. The training"
                     " ended (increase --worker-timeout, worker_timeout=, to wait longer)"
                 )
-            errors.warn_user(
-                f"{message}; after {self._timeout:g} the training ends", errors.TrainingWarning
-            )
-            self._asked[rank][1] = silence
 
     def _describe_worker(self, rank: int) -> str:
         return f"worker {self.info[rank].name} on {self.info[rank].host}"
