@@ -92,8 +92,8 @@ def train(
 
     Args:
         workers: "local:2" (processes on this machine); "env" (ranks started by torchrun, MPI, Slurm
-            or Kubernetes, which all make this call and get the model); "dask:tcp://10.0.0.1:8786"
-            or "dask:FILE"; "spark:8" or "ray:8" (tasks); a `distributed.Client`; or a `Launcher`.
+            or Kubernetes, which all make this call and get the model); "dask:tcp://10.0.0.1:8786";
+            "spark:8" or "ray:8" (tasks); a `distributed.Client`; or a `Launcher`.
         params, num_boost_round: as for `boostrank.train`. The objective may also be a Python file,
             and the gain an expression over columns of the data.
         data: files of whole queries, or patterns ("shards/*.txt"), with paths that are valid on the
