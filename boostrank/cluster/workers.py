@@ -6,7 +6,6 @@ import contextlib
 import pickle
 import queue
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,10 +19,7 @@ from boostrank.core.errors import BoostrankError, InputError, TrainingError, Wor
 
 _LOOK_EVERY, _BEAT_EVERY = 0.1, 1.0  # seconds
 _PARTING_SECONDS = 10.0  # for the others to report, once the work has failed on one worker
-_NAMING_SECONDS, _LEAVING_SECONDS = (
-    60.0,
-    15.0,
-)  # for Kubernetes to name this host; for workers to end by themselves
+_LEAVING_SECONDS = 15.0  # for workers to end by themselves
 WORKER_TIMEOUT = 60.0  # seconds without an answer after which a worker is lost
 
 Listener = Callable[[worker.News], None]
@@ -128,16 +124,11 @@ class Workers:
         if launcher.size < 1:
             raise InputError("the cluster has no workers")
         self._key = launcher.key or secrets.token_bytes(32)
-        named_by = time.monotonic() + _NAMING_SECONDS
-        while self._door is None:
-            try:
-                self._door = Door(launcher.listen, self._key, self._listen)
-            except OSError as error:
-                if not isinstance(error, socket.gaierror) or time.monotonic() > named_by:
-                    raise InputError(
-                        f"cannot listen on {host}:{port}: {error.strerror or error}"
-                    ) from error
-                time.sleep(_BEAT_EVERY)
+        try:
+            self._door = Door(launcher.listen, self._key, self._listen)
+        except OSError as error:
+            message = f"cannot listen on {host}:{port}: {error.strerror or error}"
+            raise InputError(message) from error
         # Wait for the workers.
         self._launching.start()
         given_up = time.monotonic() + launcher.patience

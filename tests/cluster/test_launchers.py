@@ -18,8 +18,6 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.cluster import channel
-from boostrank.cluster import workers as cluster_workers
 from boostrank.cluster.channel import Call
 from boostrank.cluster.env import EnvWorkers
 from boostrank.cluster.local import LocalWorkers
@@ -248,28 +246,11 @@ def test_a_launcher_that_fails_ends_the_wait(data: Path) -> None:
     assert time.monotonic() - started < 30
 
 
-def test_the_client_waits_for_its_own_name(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kubernetes gives a container its name a moment after its start."""
-    tried: list[Any] = []
-
-    def named_late(*arguments: Any) -> Any:
-        tried.append(arguments)
-        if len(tried) == 1:
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return channel.Door(*arguments)
-
-    monkeypatch.setattr(cluster_workers, "Door", named_late)
-    assert (
-        train(
-            "local:1", PARAMS, [data / "s0.txt"], 1, [data / "v0.txt"], backend="lightgbm"
-        ).best_iteration
-        == 1
-    )
-    assert len(tried) == 2
-    monkeypatch.setattr(cluster_workers, "_NAMING_SECONDS", 0)
-    tried.clear()
-    with pytest.raises(InputError, match="cannot listen on 127"):
-        train("local:1", PARAMS, [data / "s0.txt"], 1, [data / "v0.txt"], backend="lightgbm")
+def test_a_client_without_a_name_is_refused(data: Path) -> None:
+    launcher = LocalWorkers(1)
+    launcher.listen = ("no-such-host.invalid", 0)
+    with pytest.raises(InputError, match=r"cannot listen on no-such-host\.invalid:0: "):
+        train(launcher, PARAMS, [data / "s0.txt"], 1, [data / "v0.txt"], backend="lightgbm")
 
 
 @pytest.mark.parametrize(
