@@ -202,8 +202,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 or one pair. The same objects as X and y, with the
                     same queries and weights, reuse the training set. eval_names: names of the
                     validation sets.
-                    eval_qid, eval_group, eval_sample_weight: `qid`, `group` and `sample_weight` for
-                        each set.
+                    eval_qid, eval_group, eval_sample_weight: lists of `qid`, `group` and
+                        `sample_weight` of each set.
                 eval_metric, eval_at, early_stopping_rounds: replace the parameters for this
                     training. A metric is a name, a function of one query, (labels, scores) ->
                     number, of which higher is better (see `Metric`), a function as in LGBMRanker,
@@ -525,7 +525,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 raise ParameterError("eval_qid, eval_group and eval_sample_weight need eval_set")
             return None
         if isinstance(sets, tuple) and len(sets) == 2 and not isinstance(sets[0], tuple):
-            sets, of_sets = [sets], {name: _list_of_one(values) for name, values in of_sets.items()}
+            sets = [sets]
         pairs = sets if isinstance(sets, list | tuple) else [None]
         if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
             raise ParameterError("eval_set must be a list of pairs (X, y), or one pair")
@@ -559,12 +559,6 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 def _is_parameter(name: str) -> bool:
     """Return True if a name can be a parameter, and is not an attribute set by `fit`."""
     return not (name.startswith("_") or name.endswith("_") or "__" in name)
-
-
-def _list_of_one(values: Any) -> Any:
-    """Wrap a single value in a list, or return a list of values unchanged."""
-    is_list = isinstance(values, list | tuple) and np.ndim(values[0])
-    return values if values is None or is_list else [values]
 
 
 # Arguments of LGBMRanker and XGBRanker.

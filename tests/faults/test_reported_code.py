@@ -350,7 +350,7 @@ def test_report_18_other_missing_values_are_refused_with_the_remedy(backend: str
 
 
 def test_first_use_python_02_metrics_with_defaults_get_weights_and_groups() -> None:
-    watched: dict[str, Any] = {"eval_set": (X[VALID], Y[VALID]), "eval_qid": QID[VALID]}
+    watched: dict[str, Any] = {"eval_set": (X[VALID], Y[VALID]), "eval_qid": [QID[VALID]]}
     metric = lambda t, s, w=None, g=None: ("m", len(g), True)  # noqa: E731
     for fitted in (
         ranker().fit(X, Y, qid=QID, **watched, eval_metric=metric),
@@ -514,12 +514,18 @@ def test_large_labels_with_a_linear_gain(objective: str, backend: str) -> None:
 
 
 def test_report_15_verbose_prints_rounds(capsys: pytest.CaptureFixture[str]) -> None:
-    ranker().fit(X, Y, qid=QID, eval_set=(X[VALID], Y[VALID]), eval_qid=QID[VALID], verbose=3)
+    ranker().fit(X, Y, qid=QID, eval_set=(X[VALID], Y[VALID]), eval_qid=[QID[VALID]], verbose=3)
     assert [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()] == ["[3]"]
     counted: list[int] = []
     callbacks = {"callbacks": [lambda env: counted.append(env.iteration)]}
     ranker(**callbacks).fit(
-        X, Y, qid=QID, eval_set=(X[VALID], Y[VALID]), eval_qid=QID[VALID], verbose=True, **callbacks
+        X,
+        Y,
+        qid=QID,
+        eval_set=(X[VALID], Y[VALID]),
+        eval_qid=[QID[VALID]],
+        verbose=True,
+        **callbacks,
     )
     assert sorted(counted) == [0, 0, 1, 1, 2, 2]
 
@@ -659,14 +665,14 @@ def test_first_use_python_07_the_ranker_takes_a_function_of_all_queries() -> Non
     def whole_lists(labels: Any, scores: Any, sizes: Any) -> Any:
         return np.full(len(sizes), float(len(labels)))
 
-    watched: dict[str, Any] = {"eval_set": (X[VALID], Y[VALID]), "eval_qid": QID[VALID]}
+    watched: dict[str, Any] = {"eval_set": (X[VALID], Y[VALID]), "eval_qid": [QID[VALID]]}
     fitted = ranker().fit(X, Y, qid=QID, **watched, eval_metric=whole_lists)
     assert fitted.evals_result_["valid_0"] == {"whole_lists": [50.0] * 3}
 
 
 @pytest.mark.parametrize("value", [True, np.bool_(True), np.float32(1), np.array(1)])
 def test_first_use_python_07_a_function_may_return_any_number(value: Any) -> None:
-    watched: dict[str, Any] = {"eval_set": (X[VALID], Y[VALID]), "eval_qid": QID[VALID]}
+    watched: dict[str, Any] = {"eval_set": (X[VALID], Y[VALID]), "eval_qid": [QID[VALID]]}
     fitted = ranker(metric=lambda labels, scores: value).fit(X, Y, qid=QID, **watched)
     assert fitted.evals_result_["valid_0"]["lambda"] == [1.0] * 3
 
