@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.cli.errors import run_reporting_errors
 from boostrank.cluster.local import LocalWorkers
 from boostrank.core.errors import InputError, TrainingWarning, WorkerLost
 from boostrank.fit.checkpoint import Checkpoint
@@ -267,30 +266,6 @@ def test_first_use_cli_14_rounds_between_checkpoint_and_kill_are_logged_once(
     train(log, checkpoint=boostrank.Checkpoint(tmp_path / "c", every=4, resume=True))
     train(tmp_path / "whole", checkpoint=None)
     assert rounds_of(log) == rounds_of(tmp_path / "whole")
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["Could not find/load shared object file 'libllvmlite.so'", "x.so: failed to map segment"],
-)
-@pytest.mark.parametrize("kind", [OSError, ImportError])
-def test_first_use_cli_14_a_memory_limit_is_named(
-    kind: type[Exception],
-    text: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def work() -> None:
-        raise kind(text)
-
-    monkeypatch.setattr("boostrank.core.machine.limited_memory", lambda: True)
-    assert run_reporting_errors(work) == 3
-    printed = capsys.readouterr().err
-    assert "memory" in printed
-    assert "llvmlite" not in printed
-    monkeypatch.setattr("boostrank.core.machine.limited_memory", lambda: False)
-    run_reporting_errors(work)
-    assert text in capsys.readouterr().err
 
 
 def test_first_use_cli_15_a_closed_pipe_is_quiet_where_click_replaces_the_stream(
