@@ -97,20 +97,11 @@ def _check(file: str) -> None:
 
 
 def _write_list(page: click.HelpFormatter, specs: list[ObjectiveSpec]) -> None:
-    from boostrank.engines import ENGINES
     from boostrank.kernels.options import OPTIONS
     from boostrank.objective.mixture import MIXTURE_PARAMS
 
     with page.section("Objectives"):
         page.write_dl([("auto", _AUTO_SUMMARY), *((spec.name, spec.summary) for spec in specs)])
-    with page.section("Objectives of the engines"):
-        page.write_dl(
-            [
-                (f"{name}:{native}", "")
-                for name, engine in ENGINES.items()
-                for native in engine.native_objectives
-            ]
-        )
     with page.section(
         "Mixtures: 'mix(FIRST, SECOND, ...)', each as NAME or NAME(parameter=value, ...)"
     ):
