@@ -30,7 +30,6 @@ from boostrank.core.errors import (
 from boostrank.core.types import Array, Int64Array
 from boostrank.data.arrays import common_space
 from boostrank.data.frames import cut
-from boostrank.data.roles import usual_column
 from boostrank.data.rows import fingerprint_of
 from boostrank.engines import get_backend, workers_of
 from boostrank.engines.base import StopTraining
@@ -231,7 +230,9 @@ class ClusterTraining:
         tables = [dict[str, Any]()] * launcher.size
         # Leave frames of the launcher's own kind to its workers, and cut up other tables.
         if frames:
-            qid = self.reading["qid"] = self.reading.get("qid") or _query_column(data)
+            qid = self.reading.get("qid")
+            if not qid:
+                raise ParameterError("tables on a cluster need qid, their column of query ids")
             if launcher.frames and type(data).__module__.startswith(launcher.frames):
                 launcher.hold(groups, qid)
             else:
@@ -452,13 +453,6 @@ def assign_shards(
         owner[path] = min(sizes_by_path[path], key=load.__getitem__)
         load[owner[path]] += sizes_by_path[path][owner[path]]
     return {worker: [path for path in shards if owner[path] == worker] for worker in sizes}
-
-
-def _query_column(table: Any) -> str:
-    """Return the column of a table or a cluster's data frame with a usual name for query ids."""
-    names = getattr(table, "column_names", getattr(table, "columns", ()))
-    names = names() if callable(names) else names
-    return usual_column("qid", list(map(str, names))) or "qid"
 
 
 def refuse_shared_queries(shards: Sequence[Shard]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import threading
 import traceback
 import warnings
@@ -55,7 +54,6 @@ class Hello(NamedTuple):
 
     rank: int
     name: str  # address of its link
-    host: str  # name of its machine
     versions: Mapping[str, str]
     mesh: Address  # address for the other workers
 
@@ -110,7 +108,7 @@ def serve(
     worker = Worker(link, call.key, threads, tables or {})
     last_message: Last | None = None
     try:
-        link.send(Hello(rank, link.name, platform.node(), versions(), worker.mesh.address))
+        link.send(Hello(rank, link.name, versions(), worker.mesh.address))
         while last_message is None:
             name, arguments = link.receive()
             if name == "leave":

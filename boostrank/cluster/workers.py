@@ -301,7 +301,7 @@ class Workers:
                 )
 
     def _describe_worker(self, rank: int) -> str:
-        return f"worker {self.info[rank].name} on {self.info[rank].host}"
+        return f"worker {self.info[rank].name}"
 
     @property
     def _reason(self) -> str:

@@ -188,7 +188,7 @@ def test_a_worker_that_is_killed_or_stopped_ends_the_training(
 
     def strike(env: Any) -> None:
         if path.exists() and not hit:
-            os.kill(launcher.pids[1], how)
+            os.kill(launcher._started[1].pid, how)
             hit.append(time.monotonic())
 
     with pytest.raises(WorkerLost, match="so-far contains"):
@@ -205,7 +205,7 @@ def test_a_worker_that_is_killed_or_stopped_ends_the_training(
         )
     assert time.monotonic() - hit[0] < 60
     assert boostrank.RankingModel.load(path).best_iteration > 0
-    assert launcher.pids == []
+    assert launcher._started == []
 
 
 @pytest.mark.parametrize(

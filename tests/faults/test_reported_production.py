@@ -195,7 +195,7 @@ def test_first_use_cli_10_a_lost_worker_leaves_the_rounds(tmp_path: Path) -> Non
 
     def kill(env: Any) -> None:
         if path.exists() and not killed:
-            killed.append(workers.pids[0])
+            killed.append(workers._started[0].pid)
             os.kill(killed[0], signal.SIGKILL)
 
     with pytest.raises(WorkerLost) as caught:
