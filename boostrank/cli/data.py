@@ -88,10 +88,22 @@ def split(options: Split) -> None:
     _run("split", options, options.parts, seed=options.seed)
 
 
+def _number_or_share(text: str) -> int | float:
+    try:
+        return float(text[:-1]) / 100 if text.endswith("%") else int(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is neither a number of queries, such as 1000, nor a share, such as 10%"
+        ) from None
+
+
 class Sample(Tool, SeedOptions):
     """Options of `boostrank data sample`."""
 
-    queries: int = option("Number of queries to keep.", ge=1)
+    queries: int | float = option(
+        "Number of queries to keep, or their approximate share: 10%.",
+        parse=("N|SHARE%", _number_or_share),
+    )
 
 
 @Command

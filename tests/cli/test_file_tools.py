@@ -43,7 +43,7 @@ def test_paths_go_to_standard_output_and_what_is_in_them_to_standard_error(
     )
     assert messages(done) == [f"400 rows, 100 queries: {tmp_path / 'both.txt'}"]
     assert sorted((tmp_path / "both.txt").read_text().splitlines()) == sorted(TEXT.splitlines())
-    succeed("data", "sample", source, "--queries", 15, "-o", tmp_path / "s.txt")
+    succeed("data", "sample", source, "--queries", "30%", "-o", tmp_path / "s.txt")
 
 
 def test_tools_are_links_of_a_pipe(source: Path) -> None:
@@ -57,7 +57,7 @@ def test_tools_are_links_of_a_pipe(source: Path) -> None:
 
 def test_a_reader_that_has_enough_ends_a_tool_quietly(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("".join(f"1 qid:{i} 1:1\n" for i in range(200_000)))
-    process = start("data", "sample", tmp_path / "in", "--queries", 200_000, "-o", "-")
+    process = start("data", "sample", tmp_path / "in", "--queries", "100%", "-o", "-")
     assert process.stdout is not None
     assert process.stdout.readline() == "1 qid:0 1:1\n"
     process.stdout.close()
@@ -99,7 +99,6 @@ def test_a_tool_that_is_told_to_stop_leaves_nothing_behind(tmp_path: Path) -> No
         (["data", "split", "--parts", "a=0.5,a=0.5"], "a=0.5,a=0.5"),
         (["data", "split", "--parts", "a=0.5,b=0.4"], "add up to 0.9, not 1"),
         (["data", "sample"], "--queries"),
-        (["data", "sample", "--queries", "10%"], "--queries"),
         (
             ["data", "sample", "--queries", "1000"],
             "1,000 queries requested, but there are only 100",
