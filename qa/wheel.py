@@ -52,11 +52,7 @@ def main(environment: Path, packages: list[str]) -> None:
         # A wheel of this platform and Python, if there is one, was installed.
         tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
         if list(wheel.parent.glob(f"boostrank-*-{tag}-*.whl")):
-            compiled = subprocess.run(
-                [programs / "boostrank", "compile"], cwd=folder, stderr=subprocess.PIPE, text=True
-            )
-            if compiled.returncode or not compiled.stderr.startswith("0 functions"):
-                raise SystemExit(f"its machine code does not fit: {compiled.stderr}")
+            _call(programs / "boostrank", "compile", "--check", cwd=folder)
             _say("its machine code fits")
     _say("the wheel installs, and runs")
 

@@ -101,8 +101,8 @@ def cli(debug: bool) -> None:
     boostrank report model.txt test.txt
 
     Write results to standard output, everything else to standard error. Exit status: 0 success,
-    1 failed check (`compare --fail-if`, `doctor --strict`, `verify`), 2 usage or bad input,
-    3 failure, 4 lost worker, 130 stopped by Ctrl-C, 143 by SIGTERM.
+    1 failed check (`compare --fail-if`, `doctor --strict`, `compile --check`, `verify`), 2 usage or
+    bad input, 3 failure, 4 lost worker, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
     Running.debug = debug
     # OpenMP reads its environment when the first engine is imported. Only the command line changes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from click import echo
 
 from boostrank.cli.command import Command
-from boostrank.cli.errors import say
+from boostrank.cli.errors import GATE_SHUT, Running, say
 from boostrank.options import PLAIN, Options, option
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Compile(Options):
         "Compile this objective too; all: every objective.",
         file="objective",
     )
+    check: bool = option("Say which functions have to be compiled, and compile nothing.")
 
 
 @Command
@@ -40,22 +41,35 @@ def compile(options: Compile) -> None:
 
     Run this when you build a container image. Later processes on the same type of processor load
     the machine code from the cache, in NUMBA_CACHE_DIR or ~/.cache/boostrank. Code that a wheel
-    carries for this processor, Python and Numba needs no compiling.
+    carries for this processor, Python and Numba needs no compiling. --check prints where the code
+    is, and exits with status 1 if functions are missing.
     """
     from boostrank.core.errors import TrainingError
     from boostrank.kernels import jit
-    from boostrank.kernels.jit import cache_directory, write_fault
+    from boostrank.kernels.jit import cache_directory, shipped_code, write_fault
 
-    directory = cache_directory()
-    missing = [function for function in _functions(options.objectives) if not function.at_hand]
+    functions, directory = _functions(options.objectives), cache_directory()
+    missing = {name: function for name, function in functions.items() if not function.at_hand}
+    if options.check:
+        if missing:
+            Running.status = GATE_SHUT
+        shipped = shipped_code()
+        folders = [function.saved_in for function in functions.values()]
+        note = f" ({shipped.fault})" if shipped.fault else f" for {shipped.target[1]}"
+        echo(f"shipped with boostrank{note}: {folders.count(shipped.folder)}")
+        echo(f"in {directory}: {folders.count(directory)}")
+        echo(f"to compile: {len(missing)}" + "".join(f"\n    {name}" for name in missing))
+        return
+
     if missing and (fault := write_fault(directory)):
         raise TrainingError(f"{directory}: cannot be written: {fault}")
     started = time.monotonic()
     # Another process compiles every second one.
-    jit.compile_aside(missing[::2])
-    for function in missing[1::2] + missing[::2]:
+    in_order = list(missing.values())
+    jit.compile_aside(in_order[::2])
+    for function in in_order[1::2] + in_order[::2]:
         function.compiled  # noqa: B018 (compiles at first use)
-    say(f"{len(missing)} functions compiled in {time.monotonic() - started:.0f} s")
+    say(f"{len(missing)} functions, {time.monotonic() - started:.0f} s")
     echo(directory)
 
 
@@ -79,7 +93,7 @@ def compile_aside(objective: str | None, quality: str | None) -> None:
     jit.compile_aside(functions)
 
 
-def _functions(objectives: tuple[str, ...]) -> list[CompiledFunction[..., Any]]:
+def _functions(objectives: tuple[str, ...]) -> dict[str, CompiledFunction[..., Any]]:
     """Return the compiled functions of the package, of the default's objectives and of others."""
     from boostrank.kernels.driver import gradients_to
     from boostrank.kernels.jit import CompiledFunction
@@ -87,15 +101,18 @@ def _functions(objectives: tuple[str, ...]) -> list[CompiledFunction[..., Any]]:
     from boostrank.objectives import OBJECTIVES
 
     modules = [importlib.import_module(f"boostrank.{name}") for name in _MODULES.split()]
-    functions = [
-        value
+    functions = {
+        f"{module.__name__.removeprefix('boostrank.')}.{name}": value
         for module in modules
-        for value in vars(module).values()
+        for name, value in vars(module).items()
         if isinstance(value, CompiledFunction) and value.py_func.__module__ == module.__name__
-    ]
-    functions += [gradients_to(*kind) for kind in product((True, False), repeat=2)]
-    functions += [spec.kernel for spec in METRICS]
+    }
+    for is_single, is_plain in product((True, False), repeat=2):
+        name = f"gradients (float32={is_single}, plain={is_plain})"
+        functions[name] = gradients_to(is_single, is_plain)
+    functions |= {f"metric {spec.name}": spec.kernel for spec in METRICS}
     if "all" in objectives:
         objectives = tuple(OBJECTIVES.names())
-    functions += [OBJECTIVES.get(name).kernel for name in (*_DEFAULTS, *objectives)]
-    return list(dict.fromkeys(functions))
+    for name in (*_DEFAULTS, *objectives):
+        functions[f"objective {name}"] = OBJECTIVES.get(name).kernel
+    return functions

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import numba
@@ -15,7 +14,6 @@ from boostrank.cli import setup
 from boostrank.files.blocks import drop_zeros, fill_dense
 from boostrank.kernels import jit
 from boostrank.kernels.jit import CompiledFunction
-from boostrank.objectives import OBJECTIVES
 from tests.cli.conftest import invoke, refuse
 
 _RECORD = """
@@ -23,18 +21,16 @@ import json, sys
 from boostrank.cli import main, setup
 from boostrank.kernels import jit
 
-def name_of(function):
-    return f"{function.py_func.__module__}.{function.py_func.__qualname__}"
-
+names = {function: name for name, function in setup._functions(("all",)).items()}
 used = set()
 load, aside = jit.CompiledFunction.__dict__["compiled"], jit.compile_aside
 
 def compiled(function):
-    used.add(name_of(function))
+    used.add(names.get(function, function.__qualname__))
     return load.__get__(function)
 
 def compile_aside(functions):
-    used.update(map(name_of, functions))
+    used.update(names.get(function, function.__qualname__) for function in functions)
 
 jit.CompiledFunction.compiled, jit.compile_aside = property(compiled), compile_aside
 for words in json.loads(sys.argv[1]):
@@ -65,27 +61,22 @@ def test_later_commands_need_nothing_that_it_does_not_compile(tmp_path: Path, da
     done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, timeout=1000)
     assert done.returncode == 0, done.stderr
     used = set(json.loads((tmp_path / "used.json").read_text()))
-    assert "boostrank.files.text.parser.parse_lines" in used
-    compiled = names_of(setup._functions(()))
-    assert used - compiled == names_of([OBJECTIVES.get("ranknet").kernel])
-    assert used <= names_of(setup._functions(("ranknet",)))
-
-
-def names_of(functions: Iterable[CompiledFunction]) -> set[str]:
-    """Names of functions in any process."""
-    return {f"{each.py_func.__module__}.{each.py_func.__qualname__}" for each in functions}
+    assert {"objective lambdarank", "kernels.metric._rank", "files.text.parser.parse_lines"} < used
+    assert used - set(setup._functions(())) == {"objective ranknet"}
+    assert used <= set(setup._functions(("ranknet",)))
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled here")
-def test_what_is_missing_is_compiled_and_kept(
+def test_what_is_missing_is_named_then_compiled_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two small functions and an empty cache."""
     cache = tmp_path / "cache" / "kernels"
 
-    def functions(_: object) -> list[CompiledFunction]:
+    def functions(_: object) -> dict[str, CompiledFunction]:
         """As a process that begins has them."""
-        return [CompiledFunction(f.py_func, f.signature) for f in (fill_dense, drop_zeros)]
+        loaded = {"dense": fill_dense, "sparse": drop_zeros}
+        return {name: CompiledFunction(f.py_func, f.signature) for name, f in loaded.items()}
 
     def modified() -> dict[str, int]:
         return {path.name: path.stat().st_mtime_ns for path in cache.rglob("*.nb*")}
@@ -95,13 +86,15 @@ def test_what_is_missing_is_compiled_and_kept(
     # Nothing is compiled beside: another process would have a cache of its own.
     monkeypatch.setattr(jit, "compile_aside", lambda _: None)
     monkeypatch.setattr(jit, "shipped_code", lambda: jit.ShippedCode("", (), "not shipped"))
-    result = invoke("compile")
-    assert result.stdout == f"{cache}\n"
-    assert result.stderr.startswith("2 functions compiled")
+    checked = invoke("compile", "--check")
+    assert (checked.exit_code, checked.stdout.split()[-2:]) == (1, ["dense", "sparse"])
+    assert not modified()
+    assert invoke("compile").stdout == f"{cache}\n"
     before = modified()
     assert len(before) == 4
-    assert invoke("compile").stderr.startswith("0 functions compiled")
-    for function in functions(None):
+    assert invoke("compile", "--check").exit_code == 0
+    assert invoke("compile").exit_code == 0
+    for function in functions(None).values():
         assert callable(function.compiled)
     assert modified() == before
 
