@@ -117,7 +117,8 @@ class Observer:
 
         Args:
             metric: name of the main metric, or None.
-            names: names of the trainings on folds; empty for a single training.
+            names: names of the trainings on folds; empty for a single training, or if workers
+                choose them.
             stops: whether early stopping may end a training.
         """
         yield
@@ -300,8 +301,8 @@ def _choose_quality(
             raise ParameterError(f"--quality {quality}: {reason}. Use --quality {PLAIN}")
         if options.tree_limit is not None:
             raise ParameterError(f"--max-trees does not apply: {reason}")
-    elif files.cluster:
-        reason = "workers of a cluster train no folds"
+    elif files.cluster and not options.folds:
+        reason = f"workers stream their rows; --quality {GOOD} trains folds of rows in memory"
     if quality is None and reason:
         quality = PLAIN
         say(f"quality {PLAIN}: {reason}")
@@ -492,19 +493,22 @@ def _train_on_cluster(
             "workers of a cluster cannot load a metric from a file; leave out --metric FILE.py:NAME"
         )
     so_far = None
-    if files.model is not None:
+    if files.model is not None and not options.on_folds:
         every = files.checkpoint_every or _CHECKPOINT_EVERY
         so_far = Checkpoint(f"{files.model}.so-far", every=every)
     elif files.checkpoint_every:
-        raise ParameterError("on a cluster, --checkpoint-every needs --model")
+        raise ParameterError(
+            "on a cluster, --checkpoint-every needs --model, and a single training: leave it out"
+        )
     request = observer.request
     callbacks = (*options.callbacks, *observer.callbacks, StopWhenAsked(request))
     training = ClusterTraining(
         replace(options, callbacks=callbacks, checkpoint=so_far),
         reading.keywords,
+        fold_ended=observer.fold_ended,
         worker_timeout=files.worker_timeout,
     )
-    with observer.training(settings.headline, [], False):
+    with observer.training(settings.headline, [], options.on_folds):
         with contextlib.redirect_stdout(sys.stderr):
             valid = [[path] for path in files.valid]
             model = training.start(files.cluster, files.train, valid, files.valid_names)
@@ -515,7 +519,6 @@ def _train_on_cluster(
             for path in (so_far.path, sidecar_path(so_far.path)):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
-        assert model.summary is not None
-        # The workers may have finished meanwhile.
-        request.stopped &= model.summary.rounds < (model.info.trained_rounds or 0)
+        if model.summary is not None:  # the workers may have finished meanwhile
+            request.stopped &= model.summary.rounds < (model.info.trained_rounds or 0)
     return model

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
@@ -36,6 +36,7 @@ from boostrank.engines.base import StopTraining
 from boostrank.files.source import matching
 from boostrank.fit.callbacks import History
 from boostrank.fit.checkpoint import Checkpoint
+from boostrank.fit.execute import FoldSummary
 from boostrank.fit.from_data import name_sets, with_params
 from boostrank.fit.resolve import with_objective_of
 from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, pop_param, split_params
@@ -81,6 +82,7 @@ def train(
     num_boost_round: int | None = None,
     valid: Any = None,
     valid_names: Sequence[str] | None = None,
+    fold_ended: Callable[[FoldSummary], Any] | None = None,
     worker_timeout: float = WORKER_TIMEOUT,
     **options: Any,
 ) -> RankingModel:
@@ -101,6 +103,8 @@ def train(
         valid: files or a table to evaluate in each round, or a list of lists or of tables for
             several sets.
         valid_names: names of the validation sets. The default is `valid_0`, ....
+        fold_ended: function that is called with a `boostrank.fit.execute.FoldSummary` after each
+            fold.
         worker_timeout: number of seconds without an answer after which a worker is considered lost.
         options: options of `boostrank.train` and `boostrank.read` (`from_frame` for tables), and
 
@@ -108,7 +112,8 @@ def train(
               `init_model`;
             * `callbacks`: called in this process, without a model; `StopTraining` takes effect a
               few rounds later;
-            * `quality`: "plain" or "quick", as workers train a single model, without `folds`.
+            * `folds` and `quality`: folds are of the queries of all workers, which read their rows
+              into memory.
 
     Raises:
         WorkerLost: if a worker died or does not answer. The checkpoint keeps the rounds up to its
@@ -118,7 +123,7 @@ def train(
     """
     keywords = {name: options.pop(name) for name in KEYWORDS if name in options}
     train_options = with_params(TrainOptions(**keywords, rounds=num_boost_round), params or {})
-    training = ClusterTraining(train_options, options, worker_timeout)
+    training = ClusterTraining(train_options, options, fold_ended, worker_timeout)
     return training.start(workers, data, valid, valid_names)
 
 
@@ -147,11 +152,12 @@ class ClusterTraining:
     Args:
         options: the options of the training.
         reading: options of `boostrank.read`, or of `from_frame` for tables.
-        worker_timeout: as for `train`.
+        fold_ended, worker_timeout: as for `train`.
     """
 
     options: TrainOptions
     reading: dict[str, Any]
+    fold_ended: Callable[[FoldSummary], Any] | None
     worker_timeout: float
 
     def __post_init__(self) -> None:
@@ -173,11 +179,9 @@ class ClusterTraining:
                 "checkpoint must be Checkpoint(path, every=N); to continue, pass init_model, not"
                 " resume"
             )
-        if options.on_folds:
-            raise ParameterError(
-                "folds and quality='good' are not supported on clusters; use quality='quick' or"
-                " 'plain', or train on one machine"
-            )
+        self.on_folds = options.on_folds
+        if self.on_folds and self._checkpoint:
+            raise ParameterError("folds on a cluster write no checkpoints: leave out checkpoint")
         # Keep what this process does, and leave the rest to the workers.
         self._model, self._rounds_before = None, 0
         if options.init_model is not None:
@@ -211,7 +215,7 @@ class ClusterTraining:
         if is_files:
             data, sets = _expand(as_list(data)), [_expand(as_list(group)) for group in sets]
         pairs = name_sets(sets, valid_names, data)
-        if self.settings.patience and not sets:
+        if self.settings.patience and not sets and not self.on_folds:
             raise ParameterError("early stopping needs a validation set")
         launcher: Any = launcher_of(workers)
         with contextlib.closing(launcher):
@@ -281,7 +285,7 @@ class ClusterTraining:
         workers.ranks = [rank for rank in workers.ranks if training[workers.info[rank].name]]
         sizes = {name: sizes[name] for name in workers.names}
         validation = [assign_shards(group, sizes, training) for group in groups[1:]]
-        work = [(training[name], self.reading) for name in sizes]
+        work = [(training[name], self.reading, self.on_folds) for name in sizes]
         reports = workers.work("read", work)
         shards = {shard.path: shard for report in reports for shard in report}
         ranks = {
@@ -297,10 +301,14 @@ class ClusterTraining:
         self._space = common_space(spaces, categories)
         spaces_and_shards = [(self._space, [group[name] for group in validation]) for name in sizes]
         reports = workers.work("conform", spaces_and_shards)
+        validation_shards: list[Shard] = []
         for i, set_name in enumerate(valid_names):
             of_set = [shard for sets in reports for shard in sets[i]]
+            validation_shards += of_set
             refuse_shared_queries(of_set)
             self._check_overlap(set_name, of_set)
+        if self.on_folds:
+            self._shards += validation_shards
         self._sizes = {
             "rows": sum(shard.rows for shard in self._shards),
             "queries": sum(len(shard.qids) for shard in self._shards),
@@ -337,14 +345,18 @@ class ClusterTraining:
             raise TrainingError("the workers have different models, so none of them is reliable")
         assert isinstance(model, RankingModel)
         model.info = self._of_all(model.info)
-        assert model.summary is not None
-        seconds = time.perf_counter() - started
-        model.summary = replace(model.summary, **self._sizes, seconds=seconds)
+        if model.summary is not None:  # a single training
+            seconds = time.perf_counter() - started
+            model.summary = replace(model.summary, **self._sizes, seconds=seconds)
         return model
 
     def _listen(self, news: News) -> None:
         callbacks = sorted(self._callbacks, key=lambda callback: getattr(callback, "order", 0))
         for event in news.events:
+            if isinstance(event, FoldSummary):
+                if self.fold_ended is not None:
+                    self.fold_ended(event)
+                continue
             # Presets decide the number of rounds on the workers.
             self._total = event.end_iteration
             env = replace(event, params=self.settings.params)
@@ -367,6 +379,8 @@ class ClusterTraining:
             remedy += f"continue it for {self._total - self._saved} more"
         elif not isinstance(error, WorkerLost):
             return
+        elif self.on_folds:
+            remedy = "an average over folds is lost; train a single model to keep its rounds"
         error.args = (f"{error}; {remedy}",)
 
     def _save_so_far(self, rounds: int, body: bytes, info: ModelInfo) -> None:

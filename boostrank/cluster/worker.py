@@ -15,6 +15,7 @@ import zlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,8 +35,8 @@ from boostrank.engines.base import LostContact
 from boostrank.files.assemble import read_files
 from boostrank.files.store import stream_files
 from boostrank.fit.callbacks import StopWhenAsked
-from boostrank.fit.execute import execute
-from boostrank.fit.plan import Collective
+from boostrank.fit.execute import FoldSummary, execute
+from boostrank.fit.plan import Collective, Training
 from boostrank.fit.resolve import resolve
 from boostrank.fit.run import package_versions
 from boostrank.fit.settings import check_options
@@ -72,7 +73,7 @@ class Shard(NamedTuple):
 class News(NamedTuple):
     """The answer to a heartbeat from the client."""
 
-    events: list[Any]  # new rounds, `CallbackEnv` without a model
+    events: list[Any]  # new rounds, `CallbackEnv` without a model, and folds, `FoldSummary`
     model: tuple[int, bytes, ModelInfo] | None  # rounds, model file and record of a new checkpoint
 
 
@@ -149,6 +150,7 @@ class Worker:
         self.idle.set()
         self.events, self.checkpoints = deque[Any](), deque[Any](maxlen=1)
         self._training: dict[str, Any] = {}  # by path
+        self._on_folds = False
 
     def beat(self, stop: bool) -> None:
         """Answer a heartbeat."""
@@ -205,9 +207,9 @@ class Worker:
                 sizes[path] = os.path.getsize(path)
         return sizes
 
-    def read(self, paths: Sequence[str], reading: Mapping[str, Any]) -> list[Shard]:
-        """Read and describe this worker's training shards."""
-        self._training, self._reading = dict.fromkeys(paths), reading
+    def read(self, paths: Sequence[str], reading: Mapping[str, Any], on_folds: bool) -> list[Shard]:
+        """Read and describe this worker's training shards, in memory for folds."""
+        self._training, self._reading, self._on_folds = dict.fromkeys(paths), reading, on_folds
         for path in paths:
             self._training[path] = self._read(path)
         return describe_shards(self._training)
@@ -254,12 +256,16 @@ class Worker:
                 shards = [*self._training.values()]
                 collective = Collective(rank, mesh.all_reduce, mesh.share, engine, shards, order)
                 plan = resolve(options, train_set, valid, collective, options.init_model)
-                model = execute(plan)
+                model = execute(plan, rounds.fold_ended)
         return model if rank == 0 else None, zlib.crc32(model.to_bytes())
 
     def _join(self, shards: Mapping[str, RankingDataset]) -> RankingDataset:
-        """Return shards, of which there may be none, as one data set."""
+        """Return shards, of which there may be none, as one data set, which is in memory for
+        folds.
+        """
         sets, space = [*shards.values()], self._space
+        if self._on_folds and sets:
+            return reduce(RankingDataset.join, sets)
         # Stack the rows, which may be on disk, and join the rest.
         indices = [data.queries for data in sets]
         ids = joined_ids([index.qid for index in indices])
@@ -291,7 +297,8 @@ class Worker:
             names, categories = like.feature_names, like.categories
             return part.with_features(names, whose="the training data", categories=categories)
         options = {**reading, "like": like, "threads": self._threads}
-        if reading.get("regroup"):  # rows on disk cannot be reordered
+        # Rows on disk can neither be reordered nor split.
+        if reading.get("regroup") or self._on_folds:
             return read_files(path, **options)
         return stream_files(path, **options, cache=False)
 
@@ -318,6 +325,11 @@ class _Rounds:
             checkpoint = rounds, self.engine.so_far(env.model), self._info
             self.worker.checkpoints.append(checkpoint)
         self.worker.events.append(replace(env, model=None, params={}))
+
+    def fold_ended(self, fold: int, training: Training, model: RankingModel) -> bool:
+        """Queue the result of a fold, and return whether training goes on."""
+        self.worker.events.append(FoldSummary.of_model(fold, training, model))
+        return not self.pending
 
     @property
     def pending(self) -> bool:

@@ -29,11 +29,12 @@ from boostrank.core.types import BoolArray, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Whole
 from boostrank.engines.trees import engine_names
-from boostrank.fit.plan import DataSets, Plan, Training
+from boostrank.fit.plan import Collective, DataSets, Plan, Training
 from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.run import run
 from boostrank.fit.start.cross_fit import FoldStarts
 from boostrank.fit.start.ridge import FOLDS
+from boostrank.kernels.driver import AllReduce
 from boostrank.metrics import BoundMetrics
 from boostrank.model.averaging import average, cap_trees, with_price
 from boostrank.model.ranking_model import RankingModel
@@ -99,8 +100,10 @@ class Folds:
         shares: bool = True,
         measures: bool = True,
     ) -> None:
-        self._data, self._measures = training.train_set, measures
-        total = len(self._data.queries)
+        self._data, self._collective = training.train_set, training.collective
+        self._measures = measures
+        sizes = self._collective.share(len(self._data.queries))
+        total, first = sum(sizes), sum(sizes[: self._collective.rank])
         if not 2 <= count <= total:
             raise ParameterError(
                 f"folds={count} must be at least 2 and at most the number of training queries,"
@@ -112,11 +115,14 @@ class Folds:
             )
         # Number all queries at random. The numbers modulo `count` are the folds.
         numbers = np.random.default_rng(seed).permutation(total)
-        if counted is not None and np.bincount(numbers[counted] % count, minlength=count).min() < 2:
-            numbers[np.lexsort((numbers, ~counted))] = np.arange(total)
+        if counted is not None:
+            counted = np.concatenate(self._collective.share(counted))
+            if np.bincount(numbers[counted] % count, minlength=count).min() < 2:
+                numbers[np.lexsort((numbers, ~counted))] = np.arange(total)
+        numbers = numbers[first : first + len(self._data.queries)]
         self.fold, self._part = numbers % count, self._data.take
         self._fold_starts: FoldStarts | None = None
-        if shares and training.engine.shares_bins:
+        if shares and training.engine.shares_bins and self._collective.is_alone:
             self._part = Whole(self._data).part
             # Inner folds are shifted, so that they vary between folds.
             self._fold_starts = FoldStarts(self.fold, (numbers // count + self.fold) % FOLDS)
@@ -127,10 +133,22 @@ class Folds:
         valid: DataSets = ()
         if self._measures:
             valid = ((HELD_OUT, self._part(np.flatnonzero(self.fold == fold))),)
+        collective = self._collective
+        if not collective.is_alone:
+            rows = collective.share(train_set.n_documents)
+            if not all(rows):
+                raise DataError(
+                    f"fold {fold + 1}: a worker has no other queries; use fewer workers, or more"
+                    " folds"
+                )
+            order = [(rank, 0) for rank in range(len(rows))]
+            collective = replace(collective, parts=(train_set,), order=order)
         fit_start = None
         if self._fold_starts is not None:
             fit_start = partial(self._fold_starts.without, fold)
-        return replace(training, train_set=train_set, valid=valid, fit_start=fit_start)
+        return replace(
+            training, train_set=train_set, valid=valid, collective=collective, fit_start=fit_start
+        )
 
     def held_out(self, fold: int) -> RankingDataset:
         """Return a copy of the queries in a fold."""
@@ -222,6 +240,7 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
         queries=data.queries,
         conventions=first.conventions,
         threads=first.threads,
+        partial=not plan.collective.is_alone,
     )
     bound = bind(first.metrics)
     metric, main, measurable = first.main_metric, None, None
@@ -250,7 +269,7 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
         held_out = folds.held_out(fold)
         of_fold = model.predict(held_out, threads=first.threads)
         scores[np.repeat(folds.fold == fold, data.queries.sizes)] = of_fold
-        deviations.append(_deviation(of_fold, held_out.queries))
+        deviations.append(_deviation(of_fold, held_out.queries, plan.collective.all_reduce))
     # Average the models; bring different members to a common scale first.
     weights = None
     if any(member != members[0] for member in members):
@@ -268,7 +287,7 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
         "metric": main,
         "rounds": [model.best_iteration for model in models],
         "members": [member.name for member in members],
-        **_measure(per_query, sets, main),
+        **_measure(per_query, sets, main, plan.collective),
     }
     mean.info |= {"folds": record, "data": data.record}
     return mean
@@ -296,31 +315,40 @@ def _train_member(plan: Plan, folds: Folds, fold: int) -> tuple[Plan, RankingMod
     return plan, run(replace(part, checkpoint=checkpoint))
 
 
-def _deviation(scores: Float64Array, queries: QueryIndex) -> float:
-    """Return the root mean square of scores minus the mean score in their query, at least
-    1e-12.
+def _deviation(scores: Float64Array, queries: QueryIndex, all_reduce: AllReduce) -> float:
+    """Return the root mean square of scores minus the mean score in their query, at least 1e-12.
+
+    Args:
+        scores: float64[n], the scores of this worker's rows, or of all rows.
+        all_reduce: function that sums arrays over all workers.
     """
-    means = np.add.reduceat(scores, queries.ptr[:-1]) / queries.sizes
-    apart = scores - np.repeat(means, queries.sizes)
-    return max(1e-12, float(np.sqrt(np.sum(apart * apart) / apart.size)))
+    apart = np.zeros(0)
+    if scores.size:
+        means = np.add.reduceat(scores, queries.ptr[:-1]) / queries.sizes
+        apart = scores - np.repeat(means, queries.sizes)
+    squares, rows = all_reduce(np.array([np.sum(apart * apart), float(apart.size)]))
+    return max(1e-12, float(np.sqrt(squares / rows)))
 
 
 def _measure(
     per_query: dict[str, Float64Array],
     sets: Sequence[RankingDataset],
     metric: str | None,
+    collective: Collective,
 ) -> dict[str, Any]:
     """Return each metric over all held-out queries, and the main one over those of each validation
     set.
     """
     of_set = np.repeat(np.arange(len(sets)), [len(data.queries) for data in sets])
     weights = np.concatenate([data.queries.each_weight for data in sets])
+    shared = collective.share([*per_query.values(), weights, of_set])
+    *columns, weights, of_set = map(np.concatenate, zip(*shared, strict=True))
+    values = dict(zip(per_query, columns, strict=True))
     by_set = []
     if metric is not None:
         masks = [of_set == number for number in range(1, len(sets))]
-        by_set = [_mean(per_query[metric][mask], weights[mask]) for mask in masks]
-    held_out = {name: _mean(values, weights) for name, values in per_query.items()}
-    return {"held_out": held_out, "valid": by_set}
+        by_set = [_mean(values[metric][mask], weights[mask]) for mask in masks]
+    return {"held_out": {name: _mean(values[name], weights) for name in values}, "valid": by_set}
 
 
 def _mean(per_query: Float64Array, weights: Float64Array) -> dict[str, Any]:

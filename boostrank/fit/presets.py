@@ -103,7 +103,7 @@ def choose_preset(plan: Plan) -> Preset:
     train_set, valid_sets = plan.train_set, plan.held_out_sets
     quality, folds = options.quality or PLAIN, options.folds or 0
     rounds = settings.rounds if options.rounds or settings.rounds != DEFAULT_ROUNDS else None
-    note = why_no_folds(train_set) if quality == GOOD and not folds else ""
+    note = why_no_folds(train_set, collective) if quality == GOOD and not folds else ""
     on_folds = folds > 0 or (quality == GOOD and not note)
     # Refuse folds that cannot be stopped early, averaged or split.
     if on_folds and not engine.grows_trees:
@@ -182,13 +182,15 @@ def _apply_options(candidates: tuple[Member, ...], plan: Plan) -> tuple[Member, 
     return tuple(members) or (Member(),)
 
 
-def why_no_folds(data: RankingDataset) -> str:
+def why_no_folds(data: RankingDataset, collective: Collective = ALONE) -> str:
     """Return the reason why a data set cannot be split into folds, or an empty string."""
     if data.on_disk:
         return "rows on disk cannot be split into folds"
-    begins = data.queries.ptr[:-1][data.queries.sizes > 0]
-    highest = np.maximum.reduceat(data.labels, begins)
-    count = int(np.sum(highest > np.minimum.reduceat(data.labels, begins)))
+    begins, differing = data.queries.ptr[:-1][data.queries.sizes > 0], 0
+    if begins.size:
+        highest = np.maximum.reduceat(data.labels, begins)
+        differing = int(np.sum(highest > np.minimum.reduceat(data.labels, begins)))
+    (count,) = collective.sum(differing)
     if count >= FEWEST_QUERIES:
         return ""
     return f"folds need {FEWEST_QUERIES} queries whose labels differ, not {count}"

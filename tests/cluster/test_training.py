@@ -28,6 +28,7 @@ from boostrank.engines import parse_model
 from boostrank.engines.base import StopTraining
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.fit.checkpoint import Checkpoint
+from boostrank.fit.execute import FoldSummary
 from boostrank.fit.start import cross_fit
 from boostrank.fit.start import ridge as start_rows
 from tests.cli.conftest import refuse, succeed
@@ -419,8 +420,6 @@ def test_the_command_line_trains_on_a_cluster(cluster: Any, data: Path, tmp_path
         (["--cluster", "local:2", "--resume"], "--cluster and --resume"),
         (["--cluster", "local:2", "--route", "bins"], "--cluster and --route"),
         (["--cluster", "local:2", "--start", __file__], "--start"),
-        (["--cluster", "local:2", "--folds", "3"], "folds .*--quality quick"),
-        (["--cluster", "local:2", "--quality", "good"], "folds .*--quality quick"),
     ],
 )
 def test_wrong_options_of_clusters_are_refused(
@@ -458,6 +457,33 @@ def test_fault_92_a_killed_worker_ends_the_job_and_its_checkpoint_goes_on_elsewh
     assert so_far.best_iteration >= 5
     further = train(cluster, PARAMS, [data / "train.txt"], 2, init_model=so_far)  # on one worker
     assert further.best_iteration == so_far.best_iteration + 2
+
+
+def test_folds_are_of_the_queries_of_all_workers(cluster: Any, data: Path) -> None:
+    folds: list[FoldSummary] = []
+    how: dict[str, Any] = {
+        "backend": "lightgbm",
+        "fold_ended": folds.append,
+        "quality": "good",
+        "start": "linear",
+    }
+    shards, valid = [data / f"s{i}.txt" for i in range(3)], [[data / f"v{i}.txt" for i in range(2)]]
+    model = train(cluster, PARAMS, shards, 4, valid, folds=3, **how)
+    record = model.info["folds"]
+    assert [fold.rounds for fold in folds] == record["rounds"]
+    assert model.info["data"]["queries"] == 200
+    whole, held_out = sets(data)
+    how = {"backend": "lightgbm", "quality": "good", "start": "linear"}
+    alone = boostrank.train(PARAMS, whole, 4, [held_out], folds=3, **how)
+    expected = alone.info["folds"]
+    pairs = [
+        (record["held_out"]["ndcg@10"], expected["held_out"]["ndcg@10"]),
+        (record["valid"][0], expected["valid"][0]),
+    ]
+    for mean, mean_alone in pairs:
+        assert mean["queries"] == mean_alone["queries"]
+        assert mean["value"] == pytest.approx(mean_alone["value"], abs=0.05)
+    assert np.corrcoef(model.predict(whole), alone.predict(whole))[0, 1] > 0.9
 
 
 def test_workers_run_an_objectives_file_and_compute_gains(
