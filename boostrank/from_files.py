@@ -73,6 +73,8 @@ _LISTED = {
     name: option for struct in reversed(_STRUCTS) for name, option in declared(struct).items()
 }
 _LISTED["quality"] = replace(_LISTED["quality"], default=None)
+_CHECKPOINT_EVERY = 20
+"""The number of rounds between checkpoints on a cluster, by default."""
 
 
 class Observer:
@@ -491,7 +493,8 @@ def _train_on_cluster(
         )
     so_far = None
     if files.model is not None and not options.on_folds:
-        so_far = Checkpoint(f"{files.model}.so-far", every=files.checkpoint_every)
+        every = files.checkpoint_every or _CHECKPOINT_EVERY
+        so_far = Checkpoint(f"{files.model}.so-far", every=every)
     elif files.checkpoint_every:
         raise ParameterError(
             "on a cluster, --checkpoint-every needs --model, and a single training: leave it out"
@@ -501,7 +504,6 @@ def _train_on_cluster(
     training = ClusterTraining(
         replace(options, callbacks=callbacks, checkpoint=so_far),
         reading.keywords,
-        tell=observer.say,
         fold_ended=observer.fold_ended,
         worker_timeout=files.worker_timeout,
     )

@@ -794,7 +794,7 @@ class TrainFilesOptions(PropensityOptions, MemoryOptions, TargetOptions, group="
     cluster: str | None = option(
         "Train on several workers, each of which reads some of the files: local:2 (processes on"
         " this machine), env (ranks started by torchrun, MPI, Slurm or Kubernetes),"
-        " dask:tcp://HOST:PORT, dask:FILE, spark:2, ray:2.",
+        " dask:tcp://HOST:PORT, spark:2, ray:2.",
         parse=("WORKERS", parse_workers),
         group=MemoryOptions.GROUP,
         conflicts=(

@@ -156,10 +156,7 @@ def test_one_new_file_is_a_new_objective(
     add(OBJECTIVES, "boostrank.objectives", "toy", source)
     assert "toy-objective" in OBJECTIVES.names()
     assert "toy-objective" in invoke("objectives").stdout
-    assert (
-        json.loads(invoke("objectives", "toy-objective", "--json").stdout)["name"]
-        == "toy-objective"
-    )
+    assert "toy-objective: " in invoke("objectives", "toy-objective").stdout
     succeed(
         "train", data / "train.txt", "--objective", "toy-objective", "-m", tmp_path / "m.txt", *FEW
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
-import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from boostrank.cli.errors import Running, run_reporting_errors
 from boostrank.cli.signals import exit_at_interrupted_imports, exit_at_second_press
 from boostrank.cli.streams import prepare_streams
 from boostrank.core import machine
-from boostrank.core.errors import InputError
 from boostrank.core.machine import openmp_environment
 
 _COMMANDS = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
@@ -110,9 +108,6 @@ def cli(debug: bool) -> None:
     # OpenMP reads its environment when the first engine is imported. Only the command line changes
     # it, not the library.
     os.environ.update(openmp_environment())
-    threads = os.environ.get("NUMBA_NUM_THREADS", "").strip()
-    if re.fullmatch(r"-\d+|0+", threads):
-        raise InputError(f"NUMBA_NUM_THREADS={threads:.20}: must be 1 or more, or unset")
 
 
 main = cli

@@ -24,9 +24,6 @@ from boostrank.options import FileOptions, TrainOptions, declared
 
 DONE, GATE_SHUT, BAD_INPUT, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 _ARGUMENT = re.compile(r"\b([a-z]\w*)='([^']*)'(?! must\b| is\b)")
-_UNMAPPED = re.compile(
-    "failed to map segment|[Cc]annot allocate memory|Could not find/load shared object"
-)
 _PATIENCE = 2.0  # seconds until the process exits without waiting for threads
 _ERASE = "\r\x1b[K"  # return to the beginning of the line, and erase it
 
@@ -110,11 +107,6 @@ def _describe(error: Exception) -> str:
             return _as_options(str(error))
         case MemoryError():
             return f"out of memory{f': {error}' if str(error) else ''}"
-        case ImportError() | OSError() if _UNMAPPED.search(str(error)) and machine.limited_memory():
-            return (
-                "out of memory while libraries were loaded: raise the limit (ulimit -v) to 2 GB or"
-                " more"
-            )
         case OSError() if error.filename and error.strerror:
             return f"{error.filename}: {error.strerror}"
         case OSError():

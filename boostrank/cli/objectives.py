@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import asdict
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +12,7 @@ from click import echo
 from boostrank.cli.command import Command
 from boostrank.cli.errors import FAILED, Running
 from boostrank.cli.show import width
-from boostrank.options import JsonOptions, argument, option
+from boostrank.options import Options, argument, option
 
 if TYPE_CHECKING:
     from boostrank.checking import Finding
@@ -25,7 +23,7 @@ _INDENT = " " * 18
 _AUTO_SUMMARY = "the default: LambdaRank's pairs and XE-NDCG in equal parts"
 
 
-class Objectives(JsonOptions, group="Options"):
+class Objectives(Options):
     """Arguments and options of `boostrank objectives`."""
 
     name: str | None = argument("[NAME]")
@@ -53,25 +51,18 @@ def objectives(options: Objectives) -> None:
         echo(template_text(), nl=False)
         return
     if options.check is not None:
-        _check(options.check, options.as_json)
+        _check(options.check)
         return
     from boostrank.objective.mixture import AUTO
     from boostrank.objectives import OBJECTIVES
 
     # `auto` stands for an objective, and is not in the list.
     name = options.name or ""
-    auto = {"name": "auto", "summary": f"{_AUTO_SUMMARY}, from a linear start", "objective": AUTO}
-    if options.as_json:
-        content: Any = [_describe(spec) for spec in OBJECTIVES]
-        if name:
-            content = auto if name.lower() == "auto" else _describe(OBJECTIVES.get(name))
-        echo(json.dumps(content, indent=2))
-        return
     page = click.HelpFormatter(width=click.get_current_context().terminal_width, max_width=100)
     if not name:
         _write_list(page, list(OBJECTIVES))
     elif name.lower() == "auto":
-        page.write_text(f"auto: {auto['summary']}")
+        page.write_text(f"auto: {_AUTO_SUMMARY}, from a linear start")
         page.write_paragraph()
         page.write_dl([("stands for", AUTO)])
     else:
@@ -79,7 +70,7 @@ def objectives(options: Objectives) -> None:
     echo(page.getvalue().strip())
 
 
-def _check(file: str, as_json: bool) -> None:
+def _check(file: str) -> None:
     """Check an objective, and print each finding immediately."""
     from boostrank.checking import Status, check_objective
     from boostrank.checking.user_file import load_objective
@@ -87,16 +78,13 @@ def _check(file: str, as_json: bool) -> None:
 
     spec = load_objective(file, checked=False) if file.endswith(".py") else OBJECTIVES.get(file)
     findings: list[Finding] = []
-    if not as_json:
-        echo(f"{spec.name}: {spec.summary}")
+    echo(f"{spec.name}: {spec.summary}")
     # Set the exit status with each finding, since a closed pipe may end the output at any.
     for finding in check_objective(spec):
         findings.append(finding)
         word = finding.status.value
         if finding.status is Status.FAIL:
             Running.status, word = FAILED, word.upper()
-        if as_json:
-            continue
         echo(f"  {word:<5} {finding.check:<9} {finding.message}")
         for heading in ("example", "why", "mend"):
             if text := getattr(finding, heading):
@@ -104,29 +92,16 @@ def _check(file: str, as_json: bool) -> None:
                 echo(click.wrap_text(line, max(60, width()), _INDENT, _INDENT))
     # Conclude with the verdict on the contract.
     failed = [finding.check for finding in findings if finding.status is Status.FAIL]
-    if as_json:
-        checks = [asdict(f) | {"status": f.status.value} for f in findings]
-        echo(json.dumps({"objective": spec.name, "passed": not failed, "checks": checks}))
-    else:
-        verdict = f"fails: {', '.join(failed)}" if failed else "keeps the contract"
-        echo(f"{spec.name} {verdict}")
+    verdict = f"fails: {', '.join(failed)}" if failed else "keeps the contract"
+    echo(f"{spec.name} {verdict}")
 
 
 def _write_list(page: click.HelpFormatter, specs: list[ObjectiveSpec]) -> None:
-    from boostrank.engines import ENGINES
     from boostrank.kernels.options import OPTIONS
     from boostrank.objective.mixture import MIXTURE_PARAMS
 
     with page.section("Objectives"):
         page.write_dl([("auto", _AUTO_SUMMARY), *((spec.name, spec.summary) for spec in specs)])
-    with page.section("Objectives of the engines"):
-        page.write_dl(
-            [
-                (f"{name}:{native}", "")
-                for name, engine in ENGINES.items()
-                for native in engine.native_objectives
-            ]
-        )
     with page.section(
         "Mixtures: 'mix(FIRST, SECOND, ...)', each as NAME or NAME(parameter=value, ...)"
     ):
@@ -153,24 +128,6 @@ def _write_one(page: click.HelpFormatter, spec: ObjectiveSpec) -> None:
     if spec.params:
         with page.section("Parameters"):
             page.write_dl(_param_rows(spec.params, spec))
-    with page.section("Options that every objective takes"):
-        page.write_dl(_param_rows(_shared_options(spec), spec))
-
-
-def _describe(spec: ObjectiveSpec) -> dict[str, Any]:
-    """Describe an objective as plain data."""
-
-    def plain(param: Param) -> dict[str, Any]:
-        names = "name aliases kind default range unit schedulable help".split()
-        return {name: getattr(param, name) for name in names} | {"default": default_of(spec, param)}
-
-    fields = "name aliases summary equation document_weights quadratic reference".split()
-    return {name: getattr(spec, name) for name in fields} | {
-        "deviation": _deviation(spec),
-        "parameters": [plain(param) for param in spec.params],
-        "options": [plain(param) for param in _shared_options(spec)],
-        "hessian": spec.hessian.value,
-    }
 
 
 def _deviation(spec: ObjectiveSpec) -> str:
@@ -192,15 +149,6 @@ def weighs(spec: ObjectiveSpec) -> str:
     """Describe what effect document weights have."""
     effects = {"gain": "multiplies its gain", "loss": "multiplies its loss"}
     return effects.get(spec.document_weights or "", "is refused")
-
-
-def _shared_options(spec: ObjectiveSpec) -> list[Param]:
-    """Return the options that all objectives share, without those that this objective has as
-    parameters.
-    """
-    from boostrank.kernels.options import OPTIONS
-
-    return [option for option in OPTIONS if option not in spec.params]
 
 
 def default_of(spec: ObjectiveSpec, param: Param) -> Any:

@@ -43,12 +43,10 @@ class Reader:
     ) -> None:
         from boostrank.core.conventions import expression_of
 
-        gain, threads = getattr(command, "gain", None), getattr(command, "threads", None)
-        expression = expression_of(gain)
+        threads = getattr(command, "threads", None)
+        expression = expression_of(getattr(command, "gain", None))
         self.options = replace(reading, keep_names=names, gain=expression and expression.text)
         self._labelled, self._threads, self._ignored = labelled, threads, ignored
-        # The option --gain, which a hint can suggest, has no expression without labels.
-        self._asks_for_gain = labelled and gain is None and hasattr(command, "gain")
         self._keywords = self.options.keywords | {"threads": threads}
 
     def read(
@@ -156,12 +154,6 @@ class Reader:
         spaces: dict[str, FeatureSpace] = {}
         for name, model in models.items():
             if model is not None:
-                gain = model.info.gain
-                if gain is not None and self._asks_for_gain:
-                    say(
-                        f"{name} was trained on the gain {gain} and is measured by the label; "
-                        f"pass --gain '{gain}' to measure it by this gain"
-                    )
                 spaces[name] = self.feature_space(model, name, paths)
         # The option --drop, which --machine sets, replaces that of the training data.
         names = {name for space in spaces.values() for name in space.feature_names}

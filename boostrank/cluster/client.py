@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.checking.user_file import ObjectiveFile, load_objective
-from boostrank.cluster.worker import CLIENT_SILENCE_SECONDS, Last, News, Shard, joined_ids
+from boostrank.cluster.worker import Last, News, Shard, joined_ids
 from boostrank.cluster.workers import WORKER_TIMEOUT, Launcher, Workers, by_worker
 from boostrank.core import errors
 from boostrank.core.conventions import expression_of
@@ -27,11 +27,9 @@ from boostrank.core.errors import (
     TrainingError,
     WorkerLost,
 )
-from boostrank.core.text import count_of
 from boostrank.core.types import Array, Int64Array
 from boostrank.data.arrays import common_space
 from boostrank.data.frames import cut
-from boostrank.data.roles import usual_column
 from boostrank.data.rows import fingerprint_of
 from boostrank.engines import get_backend, workers_of
 from boostrank.engines.base import StopTraining
@@ -84,7 +82,6 @@ def train(
     num_boost_round: int | None = None,
     valid: Any = None,
     valid_names: Sequence[str] | None = None,
-    tell: Callable[[str], None] | None = None,
     fold_ended: Callable[[FoldSummary], Any] | None = None,
     worker_timeout: float = WORKER_TIMEOUT,
     **options: Any,
@@ -96,8 +93,8 @@ def train(
 
     Args:
         workers: "local:2" (processes on this machine); "env" (ranks started by torchrun, MPI, Slurm
-            or Kubernetes, which all make this call and get the model); "dask:tcp://10.0.0.1:8786"
-            or "dask:FILE"; "spark:8" or "ray:8" (tasks); a `distributed.Client`; or a `Launcher`.
+            or Kubernetes, which all make this call and get the model); "dask:tcp://10.0.0.1:8786";
+            "spark:8" or "ray:8" (tasks); a `distributed.Client`; or a `Launcher`.
         params, num_boost_round: as for `boostrank.train`. The objective may also be a Python file,
             and the gain an expression over columns of the data.
         data: files of whole queries, or patterns ("shards/*.txt"), with paths that are valid on the
@@ -106,7 +103,6 @@ def train(
         valid: files or a table to evaluate in each round, or a list of lists or of tables for
             several sets.
         valid_names: names of the validation sets. The default is `valid_0`, ....
-        tell: function that is called with a summary of the workers and data before training.
         fold_ended: function that is called with a `boostrank.fit.execute.FoldSummary` after each
             fold.
         worker_timeout: number of seconds without an answer after which a worker is considered lost.
@@ -120,15 +116,14 @@ def train(
               into memory.
 
     Raises:
-        WorkerLost: if a worker died or does not answer. Its attribute `model` has the rounds that
-            all workers completed, which are also saved to the checkpoint's path; None if no worker
-            can return them.
+        WorkerLost: if a worker died or does not answer. The checkpoint keeps the rounds up to its
+            last.
         InputError, TrainingError: as in `boostrank.train`, naming the shard or worker, or if a
             query is in two shards, no worker can read a shard, or workers have different versions.
     """
     keywords = {name: options.pop(name) for name in KEYWORDS if name in options}
     train_options = with_params(TrainOptions(**keywords, rounds=num_boost_round), params or {})
-    training = ClusterTraining(train_options, options, tell, fold_ended, worker_timeout)
+    training = ClusterTraining(train_options, options, fold_ended, worker_timeout)
     return training.start(workers, data, valid, valid_names)
 
 
@@ -157,12 +152,11 @@ class ClusterTraining:
     Args:
         options: the options of the training.
         reading: options of `boostrank.read`, or of `from_frame` for tables.
-        tell, fold_ended, worker_timeout: as for `train`.
+        fold_ended, worker_timeout: as for `train`.
     """
 
     options: TrainOptions
     reading: dict[str, Any]
-    tell: Callable[[str], None] | None
     fold_ended: Callable[[FoldSummary], Any] | None
     worker_timeout: float
 
@@ -240,7 +234,9 @@ class ClusterTraining:
         tables = [dict[str, Any]()] * launcher.size
         # Leave frames of the launcher's own kind to its workers, and cut up other tables.
         if frames:
-            qid = self.reading["qid"] = self.reading.get("qid") or _query_column(data)
+            qid = self.reading.get("qid")
+            if not qid:
+                raise ParameterError("tables on a cluster need qid, their column of query ids")
             if launcher.frames and type(data).__module__.startswith(launcher.frames):
                 launcher.hold(groups, qid)
             else:
@@ -253,8 +249,6 @@ class ClusterTraining:
             try:
                 self._workers.start()
                 tasks = self._assign_shards(groups, tables, tuple(sets))
-                if self.tell is not None:
-                    self.tell(self._inventory)
                 model = self._trained(tasks, started)
                 last_message = model, ""
                 return model
@@ -338,36 +332,17 @@ class ClusterTraining:
                 raise DataError(f"{set_name}: {message}")
             errors.warn_user(f"{set_name}: {message}", DataWarning)
 
-    @property
-    def _inventory(self) -> str:
-        workers, shards = [self._workers.info[rank] for rank in self._workers.ranks], self._shards
-        machines = {hello.host for hello in workers}
-        threads = sum(hello.threads for hello in workers)
-        return (
-            f"{count_of(len(workers), 'worker')} with {count_of(threads, 'thread')} on"
-            f" {count_of(len(machines), 'machine')}: {count_of(len(shards), 'shard')},"
-            f" {self._sizes['rows']:,} rows, {self._sizes['queries']:,} queries,"
-            f" {self._space.n_features:,} features"
-        )
-
     def _trained(self, tasks: list[tuple[Any, ...]], started: float) -> RankingModel:
         """Train, while this process calls the callbacks and writes checkpoints."""
         self._total = self._rounds_before + self.settings.rounds
         try:
             results = self._workers.work("fit", tasks, self._when)
         except TrainingError as error:
-            self._keep(error)
+            self._say_how_to_continue(error)
             raise
-        model, _, stopped = results[0]
-        if len({checksum for _, checksum, _ in results}) > 1:
+        model, _ = results[0]
+        if len({checksum for _, checksum in results}) > 1:
             raise TrainingError("the workers have different models, so none of them is reliable")
-        if stopped and not self._workers.stop:
-            errors.warn_user(
-                f"the workers had no message from this process for {CLIENT_SILENCE_SECONDS:.0f}"
-                f" seconds and ended the training{self._when()} of {self._total}: was it"
-                " suspended?",
-                errors.TrainingWarning,
-            )
         assert isinstance(model, RankingModel)
         model.info = self._of_all(model.info)
         if model.summary is not None:  # a single training
@@ -396,42 +371,29 @@ class ClusterTraining:
     def _when(self) -> str:
         return f" after round {self._history.rounds}"
 
-    def _keep(self, error: TrainingError) -> None:
-        """Attach the model of the completed rounds to the error, save it if there is a checkpoint,
-        and say so.
-        """
-        completed = self._workers.so_far()
-        if completed is not None:
-            error.model = self._model_of(*completed)
-            if self._checkpoint is not None:
-                self._save_so_far(*completed)
-        remedy = "no worker could return its rounds; write checkpoints to keep them"
+    def _say_how_to_continue(self, error: TrainingError) -> None:
+        """Add to an error what the checkpoint contains."""
+        remedy = "write checkpoints to keep the rounds of a training"
         if self._saved:
             remedy = f"{self._checkpoint.path} contains the first {self._saved} rounds: "
             remedy += f"continue it for {self._total - self._saved} more"
-        elif completed is not None:
-            remedy = f"the error's attribute `model` has the first {completed[0]} rounds"
         elif not isinstance(error, WorkerLost):
             return
         elif self.on_folds:
             remedy = "an average over folds is lost; train a single model to keep its rounds"
         error.args = (f"{error}; {remedy}",)
 
-    def _model_of(self, rounds: int, body: bytes, info: ModelInfo) -> RankingModel:
-        """Return a model of the first rounds, with their metrics."""
-        booster, end = self._engine.load(body), rounds - self._rounds_before
-        if booster.rounds > rounds:  # a round failed after its tree was added
-            booster = self._engine.load(booster.to_bytes(rounds))
+    def _save_so_far(self, rounds: int, body: bytes, info: ModelInfo) -> None:
+        """Write a checkpoint, or warn and keep the old checkpoint if that fails."""
+        end = rounds - self._rounds_before
         history = {
             name: {metric: values[:end] for metric, values in metrics.items()}
             for name, metrics in self._history.values.items()
         }
-        return RankingModel(booster, info=self._of_all(info), evals_result=history)
-
-    def _save_so_far(self, rounds: int, body: bytes, info: ModelInfo) -> None:
-        """Write a checkpoint, or warn and keep the old checkpoint if that fails."""
+        booster = self._engine.load(body)
+        model = RankingModel(booster, info=self._of_all(info), evals_result=history)
         try:
-            self._model_of(rounds, body, info).save(self._checkpoint.path, num_iteration=0)
+            model.save(self._checkpoint.path, num_iteration=0)
             self._saved = rounds
         except TrainingError as error:
             message = f"{error}. Training continues, and the next checkpoint may succeed"
@@ -505,13 +467,6 @@ def assign_shards(
         owner[path] = min(sizes_by_path[path], key=load.__getitem__)
         load[owner[path]] += sizes_by_path[path][owner[path]]
     return {worker: [path for path in shards if owner[path] == worker] for worker in sizes}
-
-
-def _query_column(table: Any) -> str:
-    """Return the column of a table or a cluster's data frame with a usual name for query ids."""
-    names = getattr(table, "column_names", getattr(table, "columns", ()))
-    names = names() if callable(names) else names
-    return usual_column("qid", list(map(str, names))) or "qid"
 
 
 def refuse_shared_queries(shards: Sequence[Shard]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Sequence
 from typing import Any, Self
@@ -49,15 +48,11 @@ class DaskWorkers(Launcher):
 
     @classmethod
     def from_text(cls, kind: str, where: str) -> Self:
-        """Create a launcher from `dask:ADDRESS`, or from `dask:FILE` with a scheduler file."""
-        is_file = os.path.isfile(where)
-        if not is_file and ":" not in where:
-            raise ParameterError(
-                f"dask:{where} is neither an address (tcp://10.0.0.1:8786) nor a scheduler file"
-            )
-        arguments: dict[str, Any] = {"scheduler_file": where} if is_file else {"address": where}
+        """Create a launcher from `dask:ADDRESS`."""
+        if ":" not in where:
+            raise ParameterError(f"dask:{where} is no address, such as dask:tcp://10.0.0.1:8786")
         try:
-            client = package("distributed", _INSTALL).Client(**arguments, timeout=_CONNECT_SECONDS)
+            client = package("distributed", _INSTALL).Client(where, timeout=_CONNECT_SECONDS)
         except (OSError, TimeoutError, ValueError) as error:
             raise InputError(
                 f"no Dask scheduler answers at {where}"

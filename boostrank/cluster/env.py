@@ -1,5 +1,5 @@
-"""Launcher for ranks that torchrun, MPI, Slurm or indexed Kubernetes jobs start, all with the same
-command.
+"""Launcher for ranks that torchrun, MPI, Slurm or Kubernetes start, all with the same command, RANK
+and WORLD_SIZE.
 
 The first rank is the client and starts a worker process. The other ranks are workers and receive
 the final model.
@@ -17,23 +17,7 @@ from boostrank.core.errors import ParameterError, WorkerLost
 from boostrank.core.machine import resolve_threads
 from boostrank.model.ranking_model import RankingModel
 
-_RANKS = {
-    "RANK": "WORLD_SIZE",
-    "OMPI_COMM_WORLD_RANK": "OMPI_COMM_WORLD_SIZE",
-    "PMI_RANK": "PMI_SIZE",
-    "SLURM_PROCID": "SLURM_NTASKS",
-    "JOB_COMPLETION_INDEX": "JOB_PARALLELISM",
-}
-_ON_MACHINE = (
-    "LOCAL_WORLD_SIZE",
-    "OMPI_COMM_WORLD_LOCAL_SIZE",
-    "MPI_LOCALNRANKS",
-    "SLURM_NTASKS_PER_NODE",
-)
-"""Environment variables for the number of ranks on this machine, set by torchrun, Open MPI, MPICH
-and Slurm.
-"""
-_PORT = 29400
+_PORT = "29400"
 _LEAST_KEY = 16
 
 
@@ -41,12 +25,9 @@ class EnvWorkers(LocalWorkers):
     """Launcher for the ranks in a job."""
 
     def __init__(self) -> None:
-        name = next((name for name in _RANKS if name in os.environ), None)
-        if name is None:
-            raise ParameterError(f"cluster env: the environment has none of {', '.join(_RANKS)}")
-        rank, size = _number(name), _number(_RANKS[name])
+        rank, size = _number("RANK"), _number("WORLD_SIZE")
         if not 0 <= rank < size:
-            raise ParameterError(f"cluster env: {name}={rank} is not below {_RANKS[name]}={size}")
+            raise ParameterError(f"cluster env: RANK={rank} is not below WORLD_SIZE={size}")
         key = os.environ.get("BOOSTRANK_KEY", "")
         if len(key) < _LEAST_KEY:
             raise ParameterError(
@@ -57,17 +38,9 @@ class EnvWorkers(LocalWorkers):
             raise ParameterError(
                 "cluster env: set MASTER_ADDR, the host of the first rank, on every rank"
             )
-        threads = resolve_threads(None)
-        if threads == os.cpu_count():  # otherwise ranks are bound to their share of the cores
-            local = next((name for name in _ON_MACHINE if name in os.environ), "")
-            threads = max(1, threads // max(1, _number(local, 1)))
-        super().__init__(size, threads)
-        self.processes = 1
-        # torchrun itself listens on MASTER_PORT.
-        port = _number(
-            "BOOSTRANK_PORT", _number("MASTER_PORT", _PORT) + ("TORCHELASTIC_RUN_ID" in os.environ)
-        )
-        self.rank, self.key, self.listen = rank, key.encode(), (os.environ["MASTER_ADDR"], port)
+        super().__init__(size, resolve_threads(None))
+        self.processes, self.rank, self.key = 1, rank, key.encode()
+        self.listen = os.environ["MASTER_ADDR"], _number("BOOSTRANK_PORT", _PORT)
         self.patience = 600.0  # ranks of a job may start minutes apart
 
     @classmethod
@@ -101,12 +74,11 @@ class EnvWorkers(LocalWorkers):
         return model
 
 
-def _number(name: str, default: int | None = None) -> int:
-    if default is not None and name not in os.environ:
-        return default
+def _number(name: str, default: str = "") -> int:
+    text = os.environ.get(name, default)
     try:
-        return int(os.environ[name])
-    except (KeyError, ValueError):
+        return int(text)
+    except ValueError:
         raise ParameterError(
-            f"cluster env: {name}={os.environ.get(name, '')!r} is not a number"
+            f"cluster env: {name}={text!r} is not a number; set RANK from 0, and WORLD_SIZE"
         ) from None

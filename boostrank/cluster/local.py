@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
 from boostrank.cluster.channel import Call
 from boostrank.cluster.workers import Launcher
@@ -39,16 +38,6 @@ class LocalWorkers(Launcher):
         super().__init__(size, ("127.0.0.1", 0))
         self.threads = max(1, resolve_threads(None) // size) if threads is None else threads
         self.processes, self._started = size, list[subprocess.Popen[str]]()
-
-    @classmethod
-    def from_text(cls, kind: str, where: str) -> Self:
-        """Create the launcher for `local:N`; without N, at most four processes."""
-        return super().from_text(kind, where or str(min(4, resolve_threads(None))))
-
-    @property
-    def pids(self) -> list[int]:
-        """The ids of the started processes, by rank."""
-        return [process.pid for process in self._started]
 
     def run(self, call: Call) -> None:
         """Start a process a rank, pass it the key by its standard input, and wait for all."""

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import threading
-import time
 import traceback
 import warnings
 import zlib
@@ -46,8 +44,6 @@ from boostrank.model.ranking_model import RankingModel
 from boostrank.options import TrainOptions
 from boostrank.records import ModelInfo
 
-CLIENT_SILENCE_SECONDS = 60.0
-"""Time without a message from the client after which training ends."""
 _LEAVING_SECONDS = 10.0  # for unfinished work when the client leaves
 Last = tuple[RankingModel | None, str]
 """The client's last message, which is the model, or None and a reason."""
@@ -59,8 +55,6 @@ class Hello(NamedTuple):
 
     rank: int
     name: str  # address of its link
-    host: str  # name of its machine
-    threads: int
     versions: Mapping[str, str]
     mesh: Address  # address for the other workers
 
@@ -115,10 +109,9 @@ def serve(
     worker = Worker(link, call.key, threads, tables or {})
     last_message: Last | None = None
     try:
-        link.send(Hello(rank, link.name, platform.node(), threads, versions(), worker.mesh.address))
+        link.send(Hello(rank, link.name, versions(), worker.mesh.address))
         while last_message is None:
             name, arguments = link.receive()
-            worker.last_contact = time.monotonic()
             if name == "leave":
                 (last_message,) = arguments
             elif name == "beat":
@@ -152,13 +145,12 @@ class Worker:
 
     def __init__(self, link: Link, key: bytes, threads: int, tables: Mapping[str, Any]) -> None:
         self._link, self._threads, self._tables = link, threads, dict(tables)
-        self.mesh, self.last_contact, self.stop = Mesh(link.host, key), time.monotonic(), False
+        self.mesh, self.stop = Mesh(link.host, key), False
         self.idle, self._news_lock = threading.Event(), threading.Lock()
         self.idle.set()
         self.events, self.checkpoints = deque[Any](), deque[Any](maxlen=1)
         self._training: dict[str, Any] = {}  # by path
         self._on_folds = False
-        self._fitting: _Rounds | None = None
 
     def beat(self, stop: bool) -> None:
         """Answer a heartbeat."""
@@ -248,7 +240,7 @@ class Worker:
         `order` has the (rank, index on that rank) of each training shard.
 
         Returns:
-            The model (first worker only), its checksum, and whether the client stopped training.
+            The model (first worker only) and its checksum.
         """
         if isinstance(options.objective, ObjectiveFile):
             options = replace(options, objective=options.objective.load())
@@ -259,13 +251,13 @@ class Worker:
         with contextlib.closing(self.mesh) as mesh:
             mesh.connect_all(rank, meshes)
             with workers_of(options.backend).member(mesh) as engine:
-                rounds = self._fitting = _Rounds(self, mesh, engine, every)
+                rounds = _Rounds(self, mesh, engine, every)
                 options = replace(options, callbacks=(rounds, StopWhenAsked(rounds)))
                 shards = [*self._training.values()]
                 collective = Collective(rank, mesh.all_reduce, mesh.share, engine, shards, order)
                 plan = resolve(options, train_set, valid, collective, options.init_model)
                 model = execute(plan, rounds.fold_ended)
-        return model if rank == 0 else None, zlib.crc32(model.to_bytes()), rounds.stopped
+        return model if rank == 0 else None, zlib.crc32(model.to_bytes())
 
     def _join(self, shards: Mapping[str, RankingDataset]) -> RankingDataset:
         """Return shards, of which there may be none, as one data set, which is in memory for
@@ -286,15 +278,6 @@ class Worker:
             Provenance((), space.index_base, reading),
             categories=space.categories,
         )
-
-    def so_far(self) -> tuple[int, bytes, ModelInfo] | None:
-        """Return the rounds that all workers completed before `fit` failed, as number, model file
-        and record.
-        """
-        rounds = self._fitting
-        if rounds is None or not rounds.completed or self._on_folds:
-            return None
-        return rounds.so_far(rounds.completed)
 
     @property
     def _where(self) -> str:
@@ -324,8 +307,8 @@ class Worker:
 class _Rounds:
     """A callback that queues rounds for the client, and a stop request shared by all workers."""
 
-    before_iteration = stopped = False
-    order, completed = 25, 0
+    before_iteration = False
+    order = 25
 
     worker: Worker
     mesh: Mesh
@@ -335,15 +318,12 @@ class _Rounds:
     def begins(self, info: ModelInfo) -> None:
         self._info = info
 
-    def so_far(self, rounds: int) -> tuple[int, bytes, ModelInfo]:
-        return rounds, self.engine.so_far(self._model), self._info
-
     def __call__(self, env: Any) -> None:
-        self._model, self._n_rounds = env.model, env.iteration + 1
-        is_due = self.every and self._n_rounds % self.every == 0
-        is_last = self._n_rounds == env.end_iteration
-        if is_due and not is_last and self.mesh.rank == 0:
-            self.worker.checkpoints.append(self.so_far(self._n_rounds))
+        rounds = env.iteration + 1
+        is_due = self.every and rounds % self.every == 0
+        if is_due and rounds != env.end_iteration and self.mesh.rank == 0:
+            checkpoint = rounds, self.engine.so_far(env.model), self._info
+            self.worker.checkpoints.append(checkpoint)
         self.worker.events.append(replace(env, model=None, params={}))
 
     def fold_ended(self, fold: int, training: Training, model: RankingModel) -> bool:
@@ -354,10 +334,7 @@ class _Rounds:
     @property
     def pending(self) -> bool:
         """Whether any worker must stop. All workers must read this property."""
-        is_silent = time.monotonic() - self.worker.last_contact > CLIENT_SILENCE_SECONDS
-        stops = bool(self.mesh.all_reduce(np.array([self.worker.stop or is_silent]))[0])
-        self.completed = self._n_rounds  # by every worker, as the exchange succeeded
-        return stops
+        return bool(self.mesh.all_reduce(np.array([self.worker.stop]))[0])
 
 
 def describe_shards(datasets: Mapping[str, RankingDataset]) -> list[Shard]:

@@ -6,7 +6,6 @@ import contextlib
 import pickle
 import queue
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,12 +19,8 @@ from boostrank.core.errors import BoostrankError, InputError, TrainingError, Wor
 
 _LOOK_EVERY, _BEAT_EVERY = 0.1, 1.0  # seconds
 _PARTING_SECONDS = 10.0  # for the others to report, once the work has failed on one worker
-_NAMING_SECONDS, _LEAVING_SECONDS = (
-    60.0,
-    15.0,
-)  # for Kubernetes to name this host; for workers to end by themselves
+_LEAVING_SECONDS = 15.0  # for workers to end by themselves
 WORKER_TIMEOUT = 60.0  # seconds without an answer after which a worker is lost
-_WARNING_SHARE = 0.25  # of that; twice that, and so on
 
 Listener = Callable[[worker.News], None]
 
@@ -120,9 +115,7 @@ class Workers:
             dict[int, worker.Result](),
             set[int](),
         )
-        self._asked = dict[
-            int, list[float]
-        ]()  # rank -> time of the unanswered heartbeat, silence at the last warning
+        self._asked = dict[int, float]()  # rank -> time of the unanswered heartbeat
         self.ranks, self.info, self.stop = list[int](), dict[int, worker.Hello](), False
 
     def start(self) -> None:
@@ -131,16 +124,11 @@ class Workers:
         if launcher.size < 1:
             raise InputError("the cluster has no workers")
         self._key = launcher.key or secrets.token_bytes(32)
-        named_by = time.monotonic() + _NAMING_SECONDS
-        while self._door is None:
-            try:
-                self._door = Door(launcher.listen, self._key, self._listen)
-            except OSError as error:
-                if not isinstance(error, socket.gaierror) or time.monotonic() > named_by:
-                    raise InputError(
-                        f"cannot listen on {host}:{port}: {error.strerror or error}"
-                    ) from error
-                time.sleep(_BEAT_EVERY)
+        try:
+            self._door = Door(launcher.listen, self._key, self._listen)
+        except OSError as error:
+            message = f"cannot listen on {host}:{port}: {error.strerror or error}"
+            raise InputError(message) from error
         # Wait for the workers.
         self._launching.start()
         given_up = time.monotonic() + launcher.patience
@@ -234,21 +222,6 @@ class Workers:
             errors.warn_user(message, category)
         return [result.value for result in results]
 
-    def so_far(self) -> Any:
-        """Return `Worker.so_far` of the first worker that reports after a failed training, or None
-        if none does.
-        """
-        until, ranks = time.monotonic() + _PARTING_SECONDS, self.ranks
-        while not self._results and set(ranks) - self._gone and time.monotonic() < until:
-            self._hear(_LOOK_EVERY)
-        self.ranks = sorted(self._results.keys() - self._gone)[:1]
-        try:
-            return self.work("so_far", [()])[0] if self.ranks else None
-        except BoostrankError:
-            return None
-        finally:
-            self.ranks = ranks
-
     @property
     def names(self) -> list[str]:
         """Names of the workers that take part, in the order of `work`."""
@@ -312,31 +285,23 @@ class Workers:
             return
         self._next_beat = now + _BEAT_EVERY
         for rank in set(self.ranks) - set(self._asked) - self._gone:
-            self._asked[rank] = [now, 0.0]
+            self._asked[rank] = now
             self._send(rank, "beat", (self.stop,))
 
     def _check_silence(self, when: str) -> None:
-        """Warn about silent workers, and raise WorkerLost after the timeout."""
-        for rank, (asked, warned) in self._asked.items():
-            silence = time.monotonic() - asked if rank in self.ranks else 0.0
-            if silence < min(max(_WARNING_SHARE * self._timeout, 2 * warned), self._timeout):
-                continue
-            message = (
-                f"{self._describe_worker(rank)} has not answered for {silence:.0f} seconds{when}"
-            )
-            if silence >= self._timeout:
+        """Raise WorkerLost if a worker has not answered within the timeout."""
+        for rank, asked in self._asked.items():
+            silence = time.monotonic() - asked
+            if rank in self.ranks and silence >= self._timeout:
                 self._launcher.stop(list(self._asked))
                 raise WorkerLost(
-                    f"{message}: it or its machine is suspended or not reachable. The training"
+                    f"{self._describe_worker(rank)} has not answered for {silence:.0f}"
+                    f" seconds{when}: it or its machine is suspended or not reachable. The training"
                     " ended (increase --worker-timeout, worker_timeout=, to wait longer)"
                 )
-            errors.warn_user(
-                f"{message}; after {self._timeout:g} the training ends", errors.TrainingWarning
-            )
-            self._asked[rank][1] = silence
 
     def _describe_worker(self, rank: int) -> str:
-        return f"worker {self.info[rank].name} on {self.info[rank].host}"
+        return f"worker {self.info[rank].name}"
 
     @property
     def _reason(self) -> str:

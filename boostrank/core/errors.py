@@ -6,7 +6,6 @@ import difflib
 import sys
 import warnings
 from collections.abc import Iterable
-from typing import Any
 
 
 class BoostrankError(Exception):
@@ -129,19 +128,14 @@ class ModelError(InputError):
 class TrainingError(BoostrankError, RuntimeError):
     """Error for a training that cannot continue, such as a broken gradient or a failed write.
 
-    Attributes:
-        model: `RankingModel` with the rounds before a worker was lost; None if there are none.
-
     Example:
         >>> import boostrank
         >>> try:
         ...     boostrank.objective_values("listnet", [1, 0], [0.5, float("nan")], [2])
         ... except boostrank.TrainingError as error:
-        ...     print(error.model)
-        None
+        ...     print("score" in str(error))
+        True
     """
-
-    model: Any = None
 
 
 class NothingToLearn(TrainingError):

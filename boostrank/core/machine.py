@@ -151,15 +151,6 @@ def _table(path: Path) -> dict[str, int]:
     return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
 
 
-def limited_memory() -> bool:
-    """Return True if the address space of the process is limited (`ulimit -v`)."""
-    try:
-        import resource
-    except ModuleNotFoundError:  # Windows
-        return False
-    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
-
-
 def return_memory() -> None:
     """Return freed memory to the system if the C library supports this (glibc)."""
     import ctypes  # imported here to save 5 ms in `--help`

@@ -71,7 +71,6 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
     __metadata_request__split = {"groups": True, "qid": True}  # noqa: RUF012
 
     n_splits: int
-    _min_untested = 0  # least number of queries in no test set
 
     def get_n_splits(
         self, X: Any = None, y: Any = None, groups: Any = None, qid: Any = None
@@ -95,16 +94,11 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
 
         Raises:
             DataError: if there are no queries, not one id per row, or groups that split a query.
-            ParameterError: if there are more splits than queries, or a split has no training
-                queries.
+            ParameterError: if a split has no training queries.
+            ValueError: if there are more splits than queries, which scikit-learn calls samples.
         """
         number = _query_of_rows(X, groups, qid)
-        count = int(number.max()) + 1
-        if self.n_splits + self._min_untested > count:
-            raise ParameterError(
-                f"n_splits={self.n_splits} is too high, as there are only {count} queries"
-            )
-        for train, test in self._of_queries(X, number, count):
+        for train, test in self._of_queries(X, number, int(number.max()) + 1):
             if not train.size:
                 raise ParameterError(
                     f"{type(self).__name__}: a test set has no earlier queries; use fewer splits"
@@ -156,8 +150,7 @@ class QueryTimeSplit(_QuerySplitter):
     Args:
         n_splits: number of test sets.
         time: time of each query, as the name of a column in X, or an array with one sortable value
-            per query (in order of appearance) or per row (constant within queries). None means
-            order of appearance.
+            per row (constant within queries). None means order of appearance.
         test_size: number of queries per test set; None means all queries / (n_splits + 1).
 
     Example:
@@ -170,8 +163,6 @@ class QueryTimeSplit(_QuerySplitter):
         [0, 1, 2, 3, 4, 5] [6]
     """
 
-    _min_untested = 1
-
     def __init__(
         self, n_splits: int = 5, *, time: Any = None, test_size: int | None = None
     ) -> None:
@@ -180,13 +171,13 @@ class QueryTimeSplit(_QuerySplitter):
     def _of_queries(
         self, X: Any, number: Int64Array, count: int
     ) -> Iterator[tuple[Int64Array, Int64Array]]:
-        time = np.arange(count) if self.time is None else self._times(X, number, count)
+        time = np.arange(count) if self.time is None else self._times(X, number)
         order = np.argsort(time, kind="stable")
         for train, test in TimeSeriesSplit(self.n_splits, test_size=self.test_size).split(order):
             earlier = order[train]
             yield earlier[time[earlier] < time[order[test[0]]]], order[test]
 
-    def _times(self, X: Any, number: Int64Array, count: int) -> Int64Array:
+    def _times(self, X: Any, number: Int64Array) -> Int64Array:
         """Return the rank of each query's time, int64[Q]."""
         values = np.asarray(self.time)
         if isinstance(self.time, str):
@@ -194,10 +185,9 @@ class QueryTimeSplit(_QuerySplitter):
             if table is None or self.time not in names_of(table):
                 raise DataError(f"X has no column {self.time!r}")
             values = values_of(table, self.time)
-        if values.shape not in ((count,), number.shape):
+        if values.shape != number.shape:
             raise DataError(
-                f"times have shape {values.shape}, but must be one for each of {count} queries or"
-                f" {number.size} rows"
+                f"times have shape {values.shape}, but must be one for each of {number.size} rows"
             )
         try:
             if not np.all(values == values):
@@ -205,8 +195,6 @@ class QueryTimeSplit(_QuerySplitter):
             ranks = np.unique(values, return_inverse=True)[1]
         except TypeError as error:
             raise DataError(f"times cannot be ordered: {error}") from None
-        if ranks.size == count:
-            return ranks
         of_query, uneven = _by_query(ranks, number)
         if uneven.size:
             raise DataError(

@@ -119,7 +119,7 @@ def every_objective(bench: Bench) -> None:
     """What each objective is, and two rounds of it."""
     train = bench.data()
     for name in OBJECTIVES.split():
-        bench.command(f"objectives {name} --json")
+        bench.command(f"objectives {name}")
         bench.keep_model(bench.train({"objective": name}, train, 2), train, name=name)
 
 

@@ -177,15 +177,6 @@ def test_the_traceback_is_shown_on_request(
     assert result.stderr.splitlines()[-1].startswith("boostrank: error: unknown objective")
 
 
-@pytest.mark.parametrize("threads", ["0", "-1"])
-def test_numba_without_a_thread_is_refused_in_words(
-    threads: str, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NUMBA_NUM_THREADS", threads)
-    result = refuse("doctor", data / "train.txt")
-    assert f"NUMBA_NUM_THREADS={threads}" in result.stderr
-
-
 @pytest.mark.parametrize(
     "argument", ["--eval-at=9223372036854775807", f"--rounds={10**400}", f"--eval-at={10**400}"]
 )

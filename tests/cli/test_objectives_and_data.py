@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -42,20 +41,14 @@ def test_everything_an_objective_declares_is_told(name: str) -> None:
 
 
 def test_auto_is_told_as_what_it_stands_for() -> None:
-    described = json.loads(invoke("objectives", "auto", "--json").stdout)
-    assert (described["name"], described["objective"]) == ("auto", AUTO)
     page = " ".join(invoke("objectives", "AUTO").stdout.split())
-    assert page == f"auto: {described['summary']} stands for {AUTO}"
+    assert page.startswith("auto: the default")
+    assert page.endswith(f"stands for {AUTO}")
 
 
-def test_json_lists_the_registry() -> None:
-    printed = json.loads(invoke("objectives", "--json").stdout)
-    assert [objective["name"] for objective in printed] == OBJECTIVES.names()
-    assert json.loads(invoke("objectives", "sdcg", "--json").stdout) in printed
-
-
-def test_the_list_names_the_engines_own_as_they_are_typed() -> None:
-    assert "lightgbm:lambdarank" in invoke("objectives").stdout
+def test_the_list_has_the_registry() -> None:
+    printed = invoke("objectives").stdout.split()
+    assert {"auto", *OBJECTIVES.names()} <= set(printed)
 
 
 def test_generated_files_hold_what_the_generator_made(data: Path) -> None:

@@ -166,7 +166,7 @@ def test_fault_073_any_number_of_threads_gives_the_same_bytes(
 
 def test_fault_079_a_reader_that_has_enough_ends_the_command_quietly() -> None:
     process = subprocess.Popen(
-        [*COMMAND, "objectives", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, "objectives"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert process.stdout is not None
     assert process.stderr is not None

@@ -18,8 +18,6 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.cluster import channel, env
-from boostrank.cluster import workers as cluster_workers
 from boostrank.cluster.channel import Call
 from boostrank.cluster.env import EnvWorkers
 from boostrank.cluster.local import LocalWorkers
@@ -127,8 +125,8 @@ def ranks_of(commands: Sequence[Sequence[Any]], **streams: Any) -> list[subproce
     """Processes that run these commands of Python as ranks of a job."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    job = {"WORLD_SIZE": str(len(commands)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    job |= {"BOOSTRANK_KEY": "0123456789abcdef", "LOCAL_WORLD_SIZE": "2"}
+    job = {"WORLD_SIZE": str(len(commands)), "MASTER_ADDR": "127.0.0.1"}
+    job |= {"BOOSTRANK_KEY": "0123456789abcdef", "BOOSTRANK_PORT": str(port)}
     return [
         subprocess.Popen(
             [sys.executable, *map(str, command)],
@@ -137,33 +135,6 @@ def ranks_of(commands: Sequence[Sequence[Any]], **streams: Any) -> list[subproce
         )
         for rank, command in enumerate(commands)
     ]
-
-
-@pytest.mark.parametrize(
-    ("cores", "environment", "threads"),
-    [
-        (8, {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, 4),
-        (8, {"SLURM_NTASKS_PER_NODE": "16"}, 1),
-        (8, {}, 8),
-        (16, {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, 8),
-    ],
-)
-def test_ranks_share_the_cores_of_their_machine_unless_they_are_bound(
-    monkeypatch: pytest.MonkeyPatch, cores: int, environment: dict[str, str], threads: int
-) -> None:
-    job = {
-        "RANK": "0",
-        "WORLD_SIZE": "2",
-        "MASTER_ADDR": "127.0.0.1",
-        "BOOSTRANK_KEY": "0123456789abcdef",
-    }
-    for name in env._ON_MACHINE:
-        monkeypatch.delenv(name, raising=False)
-    for name, value in (job | environment).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(env, "resolve_threads", lambda _: 8)
-    monkeypatch.setattr(env.os, "cpu_count", lambda: cores)
-    assert env.EnvWorkers().threads == threads
 
 
 def test_the_metric_is_that_of_one_process_scoring_everything(trained: Any, data: Path) -> None:
@@ -217,7 +188,7 @@ def test_a_worker_that_is_killed_or_stopped_ends_the_training(
 
     def strike(env: Any) -> None:
         if path.exists() and not hit:
-            os.kill(launcher.pids[1], how)
+            os.kill(launcher._started[1].pid, how)
             hit.append(time.monotonic())
 
     with pytest.raises(WorkerLost, match="so-far contains"):
@@ -234,7 +205,7 @@ def test_a_worker_that_is_killed_or_stopped_ends_the_training(
         )
     assert time.monotonic() - hit[0] < 60
     assert boostrank.RankingModel.load(path).best_iteration > 0
-    assert launcher.pids == []
+    assert launcher._started == []
 
 
 @pytest.mark.parametrize(
@@ -275,52 +246,27 @@ def test_a_launcher_that_fails_ends_the_wait(data: Path) -> None:
     assert time.monotonic() - started < 30
 
 
-def test_the_client_waits_for_its_own_name(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kubernetes gives a container its name a moment after its start."""
-    tried: list[Any] = []
-
-    def named_late(*arguments: Any) -> Any:
-        tried.append(arguments)
-        if len(tried) == 1:
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return channel.Door(*arguments)
-
-    monkeypatch.setattr(cluster_workers, "Door", named_late)
-    assert (
-        train(
-            "local:1", PARAMS, [data / "s0.txt"], 1, [data / "v0.txt"], backend="lightgbm"
-        ).best_iteration
-        == 1
-    )
-    assert len(tried) == 2
-    monkeypatch.setattr(cluster_workers, "_NAMING_SECONDS", 0)
-    tried.clear()
-    with pytest.raises(InputError, match="cannot listen on 127"):
-        train("local:1", PARAMS, [data / "s0.txt"], 1, [data / "v0.txt"], backend="lightgbm")
+def test_a_client_without_a_name_is_refused(data: Path) -> None:
+    launcher = LocalWorkers(1)
+    launcher.listen = ("no-such-host.invalid", 0)
+    with pytest.raises(InputError, match=r"cannot listen on no-such-host\.invalid:0: "):
+        train(launcher, PARAMS, [data / "s0.txt"], 1, [data / "v0.txt"], backend="lightgbm")
 
 
 @pytest.mark.parametrize(
     ("environment", "words"),
     [
-        ({}, "none of RANK"),
+        ({}, "RANK='' .* set RANK"),
         ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK=2 is not below WORLD_SIZE=2"),
         ({"RANK": "x", "WORLD_SIZE": "2"}, "RANK='x'"),
         ({"RANK": "0", "WORLD_SIZE": "2", "BOOSTRANK_KEY": "short"}, "BOOSTRANK_KEY"),
-        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "BOOSTRANK_KEY": "k" * 16}, "MASTER_ADDR"),
+        ({"RANK": "0", "WORLD_SIZE": "2", "BOOSTRANK_KEY": "k" * 16}, "MASTER_ADDR"),
     ],
 )
 def test_what_the_environment_lacks_is_told(
     environment: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names: Sequence[str] = (
-        "RANK",
-        "WORLD_SIZE",
-        "MASTER_ADDR",
-        "BOOSTRANK_KEY",
-        "SLURM_PROCID",
-        "SLURM_NTASKS",
-    )
-    for name in names:
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "BOOSTRANK_KEY"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

@@ -14,7 +14,7 @@ import pytest
 import boostrank
 from boostrank.cluster import train
 from boostrank.cluster.worker import Worker
-from boostrank.core.errors import DataError, DataWarning
+from boostrank.core.errors import DataError, DataWarning, ParameterError
 from boostrank.data.arrays import common_space
 from boostrank.data.frames import cut
 from boostrank.files.assemble import read_files
@@ -121,9 +121,11 @@ def test_columns_within_queries_are_those_of_a_single_machine(cluster: Any, data
 def test_a_wrong_table_is_refused(cluster: Any, tables: tuple[Any, Any]) -> None:
     rows, _ = tables
     with pytest.raises(DataError, match="table, not int"):
-        train(cluster, PARAMS, 5, 1)
-    with pytest.raises(DataError, match="'qid'"):
-        train(cluster, PARAMS, rows.rename(columns={"query": "session"}), 1)
+        train(cluster, PARAMS, 5, 1, qid="query")
+    with pytest.raises(DataError, match="'query'"):
+        train(cluster, PARAMS, rows.rename(columns={"query": "session"}), 1, qid="query")
+    with pytest.raises(ParameterError, match="need qid"):
+        train(cluster, PARAMS, rows, 1)
     with pytest.raises(DataError, match=r"training partition \d.*'grade'"):
         train(cluster, PARAMS, rows, 1, qid="query", label="grade")
     with pytest.raises(DataError, match=r"training partition \d.*f1\b"):
@@ -166,7 +168,7 @@ def test_a_table_with_categories_of_its_own_is_converted_once() -> None:
     name, link = "training partition 0", SimpleNamespace(host="127.0.0.1", name="first")
     member = Worker(link, b"key", 1, {name: frames[0]})  # type: ignore[arg-type]
     try:
-        tasks = ("read", ([name], {}, False)), ("conform", (common_space(spaces, {}), []))
+        tasks = ("read", ([name], {})), ("conform", (common_space(spaces, {}), []))
         results = [member._done(*task) for task in tasks]
         wrong = member._done("no-task", ())
     finally:

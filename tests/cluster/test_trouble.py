@@ -177,10 +177,7 @@ def test_fault_118_a_worker_that_is_stopped_is_named_and_given_up(
         if path.exists():
             os.kill(process, signal.SIGSTOP)
 
-    with (
-        pytest.warns(TrainingWarning, match=r"worker \S+ .* answered .* \d+ seconds"),
-        pytest.raises(WorkerLost, match=r"worker .*so-far .* \d+ rounds"),
-    ):
+    with pytest.raises(WorkerLost, match=r"worker \S+ .* answered .* \d+ seconds.*so-far"):
         train(
             cluster,
             PARAMS,
@@ -228,29 +225,6 @@ def test_two_trainings_at_once_take_turns(cluster: Any, data: Path) -> None:
     for thread in threads:
         thread.join()
     assert [model.best_iteration for model in models] == [2, 2]
-
-
-def silence(seconds: float) -> None:
-    """On a worker: how long it waits for its client."""
-    worker.CLIENT_SILENCE_SECONDS = seconds
-
-
-def test_a_client_that_was_suspended_hears_that_the_training_ended_early(
-    cluster: Any, data: Path
-) -> None:
-    def suspended(env: Any) -> None:
-        if env.iteration == 0:
-            time.sleep(3)
-
-    cluster.run(silence, 1)
-    try:
-        with pytest.warns(TrainingWarning, match=r"ended .* round \d+ of 100000"):
-            model = train(
-                cluster, PARAMS, [data / "s0.txt", data / "s1.txt"], 100_000, callbacks=[suspended]
-            )
-    finally:
-        cluster.run(silence, worker.CLIENT_SILENCE_SECONDS)
-    assert 1 <= model.best_iteration < 100_000
 
 
 def test_fault_077_a_full_disk_under_the_checkpoint_does_not_end_the_training(
