@@ -243,7 +243,7 @@ class TargetSpec:
                 "trees",
                 f"the model has {trees:,} trees, more than the limit of {self.title},"
                 f" {self.most_trees:,}",
-                f"train with {option}, or choose another target (onnx, c)",
+                f"train with {option}, or choose another target (c; onnx without categories)",
                 options=option,
             )
         yield from self._object_to_missing(names, missing, declared)
@@ -259,7 +259,10 @@ class TargetSpec:
             )
         elif self.engine:
             reason = f"{self.title} takes {self.engine} models only"
-            remedy = f"train with --backend {self.engine}, or choose another target (onnx, c)"
+            remedy = (
+                f"train with --backend {self.engine}, or choose another target (c; onnx without"
+                " categories)"
+            )
             yield Objection("engine", reason, remedy)
 
     def _object_to_missing(

@@ -54,9 +54,9 @@ def test_names_may_be_anything(target: TargetSpec, tmp_path: Path) -> None:
         "größe \U0001f600",
         "*/ ${x} `",
         "tables() = {1};",
-        "%d ??/ NAMES WIDTH",
+        "%d ??/ NAMES = ints(7)",
     )
-    served = replace(model_example.served, name="9 lives */ äh", feature_names=names)
+    served = replace(model_example.served, name="9 lives = doubles(3) */ äh", feature_names=names)
     body, expected = target.write(served), model_example.expected(model_example.rows)
     np.testing.assert_array_equal(target.read(body, names)(model_example.rows), expected)
     score = compiled(target.name, body, tmp_path)

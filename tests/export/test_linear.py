@@ -104,9 +104,9 @@ def test_compiled_code_has_the_scores_of_the_model(name: str, tmp_path: Path) ->
 
 
 def test_names_may_have_the_form_of_tables(tmp_path: Path) -> None:
-    names = ("x = {1};", "tables()", "why?", "static const int a[] = {1};")
-    boostrank.export_model(train_linear(), tmp_path / "toy.c", "c", feature_names=names)
-    boostrank.export_model(train_linear(), tmp_path / "toy.go", "go", feature_names=names)
+    names = ("thresholds", "tables()", "a = doubles(3)?", "static const int a[] = {1};")
+    for target in COMPILERS:
+        boostrank.export_model(train_linear(), tmp_path / "thresholds", target, feature_names=names)
 
 
 def test_bodies_have_the_documented_form(tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ categories.
 """
 # Words that stand for a size, a table or the name of the model.
 _WORD = re.compile(r"\bMODEL(?=_|\b)|\b[A-Z_]+\b")
+# The size of a column of a forest in code, not in a name.
+_SIZE = re.compile(r'^[^"/\n]* = (?:doubles|ints)\((\d+)\)', re.MULTILINE)
 
 # Words that cannot be the name of a class, package or function in one of the languages.
 _RESERVED = re.findall(
@@ -144,13 +146,12 @@ class _Language:
         else:
             columns = ["".join(_strings(tables))]
         tables_of_numbers = [np.array(column.split(","), np.float64) for column in columns]
-        if "thresholds" not in text:
+        sizes = [*map(int, _SIZE.findall(head))]
+        if len(sizes or columns) < len(_COLUMNS):
             bias, weights, fill = np.split(np.concatenate(tables_of_numbers), [1, 1 + n_features])
             linear = LinearScore.of_weights(weights, fill, bias[0])
             return lambda rows: linear.score(rows, Rules())
-        trees = _trees(
-            tables_of_numbers, [*map(int, re.findall(r"= (?:doubles|ints)\((\d+)\)", head))]
-        )
+        trees = _trees(tables_of_numbers, sizes)
         rules = replace(Rules.of_engine(trees), gives=np.float64)
         return lambda rows: scores(trees, rows, rules)
 

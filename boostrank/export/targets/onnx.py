@@ -28,7 +28,7 @@ from boostrank.kernels.forest import Forest
 
 # Names that onnxmltools uses and programs expect.
 _INPUT, _OUTPUT = "input", "variable"
-
+_BATCH_ROWS = 1024  # ONNX Runtime copies a batch to float64
 
 # A graph in ONNX's text format, where type 1 is float32 and 11 float64.
 _LINEAR = """
@@ -139,7 +139,10 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     def score(rows: Array) -> Array:
         with np.errstate(over="ignore"):
             float32_rows = np.ascontiguousarray(rows, dtype=np.float32)
-        return np.ravel(session.run([_OUTPUT], {_INPUT: float32_rows})[0])
+        batches = np.array_split(float32_rows, 1 + len(rows) // _BATCH_ROWS)
+        return np.concatenate(
+            [np.ravel(session.run([_OUTPUT], {_INPUT: batch})[0]) for batch in batches]
+        )
 
     return score
 

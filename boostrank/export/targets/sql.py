@@ -84,7 +84,7 @@ def _write(model: ServedModel) -> bytes:
         if number > limit:
             raise ExportError(
                 f"{number:,} is more than {limit:,} {quantity}; train fewer or smaller trees, or"
-                " choose another target (onnx, c)"
+                " choose another target (c; onnx without categories)"
             )
     return text.encode()
 
