@@ -357,7 +357,10 @@ def _mode_of_regular_file(path: AnyPath) -> int | None:
         raise IsADirectoryError(errno.EISDIR, "it is a folder")
     # The shell's output file must not be replaced, to which >> appends.
     if not stat.S_ISREG(mode) or os.fspath(path).startswith(_DESCRIPTORS):
-        raise OSError(errno.EINVAL, "it is not an ordinary file (- means standard output)")
+        raise OSError(
+            errno.EINVAL,
+            "it is not an ordinary file (commands that write to standard output take -)",
+        )
     return stat.S_IMODE(mode)
 
 

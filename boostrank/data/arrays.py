@@ -49,14 +49,15 @@ def default_feature_names(columns: int, base: int = 1) -> NumberedNames:
 
 def check_rows(X: Any) -> None:
     """Raise `DataError` with a remedy for an object that is neither a table nor has rows."""
-    if any(hasattr(X, name) for name in ("shape", "__array__", "__array_interface__")):
+    has_shape = hasattr(X, "shape") and not hasattr(X, "to_pandas")  # what to collect has both
+    if has_shape or hasattr(X, "__array__") or hasattr(X, "__array_interface__"):
         return
     if not isinstance(X, list | tuple) or any(isinstance(row, Mapping) for row in X):
         raise DataError(
             f"X is of type {type(X).__name__}, but must be a frame, an array or a sparse matrix:"
             " pandas.DataFrame(X) takes names of columns, pandas.DataFrame([X]) one row, and"
-            " X.to_table() or X.to_pandas() collects what is in a database; boostrank.train and"
-            " model_.predict take data sets, boostrank.read takes files"
+            " to_table(), to_pandas() or df() of a query or data set collects its rows;"
+            " boostrank.train and model_.predict take a RankingDataset, boostrank.read takes files"
         )
 
 

@@ -276,8 +276,8 @@ class RankingDataset:
         table = frames.as_frame(frames.with_query_level(frame, qid), whole=True)
         if table is None:
             raise DataError(
-                f"{type(frame).__name__} is not a data frame; collect it, with to_table() or"
-                " to_pandas(), or use from_arrays for arrays"
+                f"{type(frame).__name__} is not a data frame; use from_arrays for arrays,"
+                " boostrank.read for files, and to_table(), to_pandas() or df() of a query"
             )
         space = space_of(like)
         # Columns that are named as features are no index of a pandas frame.
@@ -730,7 +730,7 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
         names: feature names for a `lgb.Dataset` that has none.
 
     Raises:
-        ParameterError: the object is of another type, or lacks the required data.
+        ParameterError: the object is of another type, or a `lgb.Dataset` that cannot be converted.
     """
     if isinstance(data, RankingDataset):
         return data

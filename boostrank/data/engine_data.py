@@ -10,7 +10,7 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.types import Array
 
 _LIGHTGBM = ("lightgbm.basic", "Dataset")
-_TO_TRAIN = 'to train on the lgb.Dataset, lgb.train({"objective": boostrank.ShfSdcg()}, dataset)'
+_TO_TRAIN = 'or train with lgb.train({"objective": boostrank.ShfSdcg()}, dataset)'
 
 
 class Content(NamedTuple):
@@ -64,7 +64,7 @@ def content_of(data: Any, what: str) -> Content:
     for fault, applies in faults.items():
         if applies:
             raise ParameterError(
-                f"the lgb.Dataset {fault}: pass a RankingDataset as {what}; {_TO_TRAIN}"
+                f"the lgb.Dataset {fault}: pass a RankingDataset as {what}, {_TO_TRAIN}"
             )
     names = None if data.feature_name == "auto" else data.feature_name
     labels = np.asarray(data.label).reshape(-1)

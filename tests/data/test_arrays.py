@@ -255,3 +255,27 @@ def test_names_hold_what_model_files_can(name: str) -> None:
     X, y = numbers()
     with pytest.raises(DataError, match="NUL or half"):
         RankingDataset.from_arrays(X, y, group=GROUP, feature_names=[name, "a", "c"])
+
+
+class Rows:
+    """A data set of dictionaries, such as those of Hugging Face."""
+
+    shape = (6, 3)
+
+    def __len__(self) -> int:
+        return len(GROUP)
+
+    def __getitem__(self, row: int) -> dict[str, float]:
+        raise AssertionError("the rows are not read")
+
+    def to_pandas(self) -> None:
+        """Return a frame."""
+
+
+def test_data_sets_of_dictionaries_are_refused_with_the_call_that_collects_them() -> None:
+    with pytest.raises(DataError, match=r"type Rows.*to_pandas\(\)"):
+        RankingDataset.from_arrays(Rows(), numbers()[1], group=GROUP)
+    with pytest.raises(DataError, match=r"type Rows.*to_pandas\(\)"):
+        boostrank.BoostRanker().fit(Rows(), numbers()[1], group=GROUP)
+    with pytest.raises(DataError, match=r"Rows is not a data frame.*to_pandas\(\)"):
+        RankingDataset.from_frame(Rows())
