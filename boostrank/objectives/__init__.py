@@ -10,13 +10,14 @@ _OTHER_WORDS = {
     "mrr reciprocal_rank recip_rank approx-mrr": ("lambdarank(metric=mrr)", "smooth-mrr"),
     "precision p pre precision_at smooth-precision": (
         "lambdarank(metric=precision)",
-        "smooth-ndcg(metric=precision)",
+        "smooth-ndcg(metric=precision, k=10)",
     ),
     "err pfound approx-err smooth-err": ("lambdarank(metric=err)", "smooth-ndcg(metric=err)"),
     "pairlogit pairlogit_pairwise rank:pairwise pairwise": ("ranknet", "lambdarank"),
     "query_softmax softmax": ("listnet", "xe-ndcg"),
     "query_cross_entropy rmse centred-regression": ("query-rmse", "regression"),
-    "hinge gbrank": ("ranksvm",),
+    "hinge": ("ranksvm",),
+    "gbrank": ("ranksvm(margin=1)",),
     "stochastic-rank": ("yetirank", "lambdarank"),
     "ndcg-loss2++": ("lambdaloss",),
 }
