@@ -195,11 +195,19 @@ def test_words_for_missing_values_are_findings_with_their_options(ask: Any, clea
     assert finding.count == sum("NULL" in line for line in lines)
     assert lines[3][finding.column - 1 :].startswith("39:NULL")
     assert ask(lines, missing_tokens="NULL") == {}
-    # Rows with another fault take no option from them, however many there are.
-    lines[6] = lines[6].rstrip() + " 99:x\n"
-    finding = ask(lines)["unreadable-row"]
-    assert finding.options == "--missing-token NULL"
-    assert finding.fix == "mend the rows: --missing-token NULL"
+
+
+def test_words_for_missing_values_beside_another_fault_keep_their_option(
+    tmp_path: Path, clean: Lines
+) -> None:
+    lines = [f"{line.rstrip()} 39:NULL\n" for line in clean]
+    lines[6] = f"{clean[6].rstrip()} 39:x\n"
+    path = tmp_path / "train.txt"
+    path.write_text("".join(lines))
+    first, other = [f for f in boostrank.doctor(path, threads=1) if f.check == "unreadable-row"]
+    assert (first.line, other.line) == (1, 7)
+    assert (first.options, other.options) == ("--missing-token NULL", "")
+    assert first.fix == "mend the rows: --missing-token NULL"
 
 
 def test_damaged_and_empty_files_are_findings(tmp_path: Path, clean: Lines) -> None:
