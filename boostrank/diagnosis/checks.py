@@ -67,13 +67,13 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
     fix = command[1] if command else "mend the rows"
     remedies = [re.findall(r"--inf missing|--missing-token \S+", reason) for reason in reasons]
     options = ""
-    if all(remedies) and not changes:
+    if not changes:
         options = " ".join(dict.fromkeys(itertools.chain.from_iterable(remedies)))
-        fix += f": {options}"
-    elif count <= MOST_LEFT_OUT * total and not changes:
-        share = math.ceil(1000 * count / total) / 1000
-        options = f"--on-bad-line skip --max-bad-share {share:g}"
-        fix += f", or leave them out: {options}"
+        if not all(remedies) and count <= MOST_LEFT_OUT * total:
+            share = math.ceil(1000 * count / total) / 1000
+            options = f"{options} --on-bad-line skip --max-bad-share {share:g}".lstrip()
+            fix += ", or leave them out"
+        fix += f": {options}" * bool(options)
     changes_of_all = {"fix": fix, "options": options}
     reason = f" ({count:,} of {total:,} rows cannot be read)"
     for error in list(p.causes.values())[:LISTED_ROWS]:

@@ -16,12 +16,13 @@ from boostrank.core.conventions import LABEL
 from boostrank.core.errors import DataError, FileFormatError, warn_user
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import Places, PlacesOf, QueryIndex
-from boostrank.core.text import count_of
+from boostrank.core.text import count_of, list_names
 from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.arrays import Features
 from boostrank.data.categories import coarse_words
 from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.feature_space import FeatureSpace
+from boostrank.data.rows import missing_in
 from boostrank.files import blocks as slots
 from boostrank.files import side_files
 from boostrank.files.blocks import Block, dense_matrix, sparse_matrix
@@ -30,6 +31,7 @@ from boostrank.records import PlacesRecord
 
 NO_ROWS = "no rows: the file is empty or contains only comments"
 BLANK_SHARE = 0.01  # minimum share of blank lines for a warning
+_SHOWN_COLUMNS = 5
 _PIECE_CHUNK = 4 << 20
 _TILE_BYTES = 1 << 18  # rows per call: they stay in a core's cache
 
@@ -229,8 +231,9 @@ class Totals:
         for message in self.source.warnings:
             self.warn_or_refuse(message)
 
-    def describe(self) -> None:
-        """Warn about values and lines."""
+    def describe(self, in_columns: str = "") -> None:
+        """Warn about values and lines, where `in_columns` describes the columns with
+        missing values."""
         if self.from_one:
             self.warn_or_refuse(self.from_one_words())
         counts, top = self.counts.copy(), self.top
@@ -249,7 +252,7 @@ class Totals:
             (slots.REPEATED_CELLS, f"{repeated} is kept"),
             (slots.BEYOND, f"{beyond} {top.top_id}, {self.at(top.top_line)}); they are ignored"),
             (slots.INFINITIES, f"infinite values: {treatment}"),
-            (slots.MISSING, "missing values"),
+            (slots.MISSING, f"missing values{in_columns}"),
         ):
             if counts[slot]:
                 self.warn(f"{counts[slot]:,} {message}")
@@ -337,7 +340,14 @@ class Assembler(Totals):
             for name in blocks[0].others
         }
         features = in_order(self._features(base, len(names), threads))
-        self.describe()
+        # Name the features with the most missing values.
+        in_columns = ""
+        if self.counts[slots.MISSING] and not source.blanks:
+            counts = missing_in(features)
+            fullest = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+            column_counts = [f"{counts[column]:,} in {names[column]}" for column in fullest]
+            in_columns = f": {list_names(column_counts, _SHOWN_COLUMNS)}"
+        self.describe(in_columns)
         if weights_file is not None:
             queries = side_files.weighted(weights_file, in_order(weights), queries)
         unlabelled = int(np.isnan(labels).sum())

@@ -291,12 +291,12 @@ def open_output(path: str, spec: Format, read: Iterable[Any] = ()) -> Iterator[O
             f"{path}: tools keep the format of the data, {spec.name}; end the name in"
             f" {(*spec.endings, '.txt')[0]}, or read the data with --format {asked.name}"
         )
-    if path.endswith(_UNWRITTEN):
-        raise ParameterError(f"{path}: outputs are compressed by gzip alone; end the name in .gz")
-    if columnar and (path == STANDARD_STREAM or path.endswith(".gz")):
+    if columnar and (path == STANDARD_STREAM or path.endswith((".gz", *_UNWRITTEN))):
         raise ParameterError(
             f"{path}: {spec.name} is written to uncompressed files; end it in {spec.endings[0]}"
         )
+    if path.endswith(_UNWRITTEN):
+        raise ParameterError(f"{path}: outputs are compressed by gzip alone; end the name in .gz")
     # Write to standard output, or to a temporary file in the same folder.
     target: Any
     if path == STANDARD_STREAM:

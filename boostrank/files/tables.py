@@ -238,6 +238,8 @@ class TableSource(Source):
         arrow()  # raises if pyarrow is missing
         self.columns: Columns = None  # type: ignore[assignment]
         self.text: dict[str, tuple[int, int]] = {}  # text features, in lenient reading
+        # Number of categories by ordered column, None if unknown.
+        self.ordered: dict[str, int | None] = {}
         self._lock = threading.Lock()
         super().__init__(files, reading)
         self.has_qid = self.columns.qid is not None
@@ -377,7 +379,14 @@ class TableSource(Source):
             if j not in self.codings and trained is not None:
                 self.codings[j] = Coding(name, trained[name])
             if j not in self.codings:
-                self.codings[j] = Coding(name)
+                ordered = name in self.ordered and name not in (self.reading.categorical or ())
+                if ordered and self.ordered[name] not in (None, len(values)):
+                    ordered = False
+                    self.warnings.append(
+                        f"column {name!r}: the file lacks the order of its categories; they are"
+                        " treated as unordered"
+                    )
+                self.codings[j] = Coding(name, Categories(ordered=ordered))
             assert block.dense is not None
             positions = block.dense[:, j].astype(np.int64)
             block.dense[:, j] = self.codings[j].codes(positions, values)
@@ -431,7 +440,8 @@ def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[s
         if names:
             named_columns = getattr(reading, flag) or ()
             options.append(f"--{flag} {typed_names(*named_columns, *names)}")
-    return f"text in {', '.join(map(repr, text))}", " ".join(options)
+    columns = f"column{'s' * (len(text) > 1)} {', '.join(map(repr, text))}"
+    return f"text in {columns}", " ".join(options)
 
 
 def is_number(kind: Any) -> bool:

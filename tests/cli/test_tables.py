@@ -173,9 +173,9 @@ def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
         ),
         (("train.csv", "--format", "libsvm"), "--format csv"),
         (("train.parquet", "--format", "csv"), "a Parquet file"),
-        (("train.txt", "--format", "csv"), "there are '0 qid:0"),
+        (("train.txt", "--format", "csv"), "separated by ',': '0 qid:0"),
         (("train.txt", "--label", "rel"), "is not supported by this data format"),
-        (("train.csv", *COLUMNS[:4], "--drop", "no"), "text in 'url'"),
+        (("train.csv", *COLUMNS[:4], "--drop", "no"), "text in column 'url'"),
     ],
 )
 def test_wrong_columns_of_a_table_are_refused(

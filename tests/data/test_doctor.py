@@ -197,6 +197,19 @@ def test_words_for_missing_values_are_findings_with_their_options(ask: Any, clea
     assert ask(lines, missing_tokens="NULL") == {}
 
 
+def test_words_for_missing_values_beside_another_fault_keep_their_option(
+    tmp_path: Path, clean: Lines
+) -> None:
+    lines = [f"{line.rstrip()} 39:NULL\n" for line in clean]
+    lines[6] = f"{clean[6].rstrip()} 39:x\n"
+    path = tmp_path / "train.txt"
+    path.write_text("".join(lines))
+    first, other = [f for f in boostrank.doctor(path, threads=1) if f.check == "unreadable-row"]
+    assert (first.line, other.line) == (1, 7)
+    assert (first.options, other.options) == ("--missing-token NULL", "")
+    assert first.fix == "mend the rows: --missing-token NULL"
+
+
 def test_damaged_and_empty_files_are_findings(tmp_path: Path, clean: Lines) -> None:
     packed = gzip.compress("".join(clean).encode())
     (tmp_path / "cut.gz").write_bytes(packed[: len(packed) // 2])

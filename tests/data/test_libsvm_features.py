@@ -34,7 +34,7 @@ def test_fault_031_the_base_can_be_said(read: Read) -> None:
     assert data.feature_names == ("f0", "f1", "f2", "f3")
     assert not dense(data)[:, 0].any()
     assert same_data(data, read(ONE_BASED, zero_based="true"))
-    with refused("feature 0", "--zero-based true", line=3):
+    with refused("feature 0", "--zero-based true", line=3, column=13):
         read(ONE_BASED + "1 qid:2 1:1   0:5\n".replace("   ", " "), zero_based=False)
     with pytest.raises(ParameterError, match="zero_based"):
         read(ONE_BASED, zero_based="yes")
@@ -51,7 +51,7 @@ def test_fault_031_the_base_of_the_training_data_is_kept(read: Read) -> None:
 
 
 def test_fault_032_a_zero_based_file_after_one_based_training_data_is_refused(read: Read) -> None:
-    with refused("feature 0", "training data count from 1", "--zero-based true", line=2):
+    with refused("feature 0", "training data count from 1", "--zero-based true", line=2, column=9):
         read("1 qid:8 1:1\n1 qid:9 0:1 1:2\n", like=read(ONE_BASED))
 
 
@@ -118,17 +118,17 @@ def test_fault_033_the_largest_feature_number_can_be_changed(read: Read) -> None
 
 
 @pytest.mark.parametrize(
-    "row",
+    ("row", "column"),
     [
-        "1 qid:1 1:1 7:1 7:2",
-        "1 qid:1 7:1 1:1 7:1",
-        "1 qid:1 7:1 1:1 7:1 2:1",
-        "1 qid:1 3:1 07:1 7:0 1:1",
-        "1 qid:1 7:1 9:1 7:2",
+        ("1 qid:1 1:1 7:1 7:2", 17),
+        ("1 qid:1 7:1 1:1 7:1", 17),
+        ("1 qid:1 7:1 1:1 7:1 2:1", 17),
+        ("1 qid:1 3:1 07:1 7:0 1:1", 18),
+        ("1 qid:1 7:1 9:1 7:2", 17),
     ],
 )
-def test_fault_034_a_feature_twice_in_a_row_is_refused(read: Read, row: str) -> None:
-    with refused("feature 7 occurs twice", line=2):
+def test_fault_034_a_feature_twice_in_a_row_is_refused(read: Read, row: str, column: int) -> None:
+    with refused("feature 7 occurs twice", line=2, column=column):
         read(f"1 qid:1 1:1\n{row} # 7:3\n")
 
 
@@ -219,7 +219,7 @@ def test_fault_039_offsets_are_64_bit_when_32_do_not_hold_them(
 
 
 def test_fault_040_constant_and_missing_columns_are_kept(read: Read) -> None:
-    with pytest.warns(DataWarning, match="2 missing values"):
+    with pytest.warns(DataWarning, match="2 missing values: 2 in f2"):
         data = read("1 qid:1 1:7 2:nan 3:1\n0 qid:1 1:7 2:nan 3:2\n")
     assert same_bits(dense(data), np.array([[7, np.nan, 1], [7, np.nan, 2]], np.float32))
 

@@ -67,7 +67,7 @@ def test_fault_016_denormals_are_rounded_to_float64_and_then_to_float32(
 
 @pytest.mark.parametrize("token", ["nan", "NaN", "NAN", "+nan", "-nan"])
 def test_fault_017_nan_is_missing(read: Read, token: str) -> None:
-    with pytest.warns(DataWarning, match="1 missing values"):
+    with pytest.warns(DataWarning, match="1 missing values: 1 in f1"):
         assert math.isnan(read_value(read, token))
 
 
@@ -76,11 +76,11 @@ def test_fault_017_missing_values_are_counted_by_feature(read: Read, layout: str
     rows = "".join(
         f"1 qid:1 1:1 2:{a} 3:{b} 4:4\n" for a, b in [("nan", "1"), ("nan", "nan"), ("2", "3")]
     )
-    with pytest.warns(DataWarning, match="3 missing values") as caught:
+    with pytest.warns(DataWarning, match="3 missing values: 2 in f2, 1 in f3") as caught:
         read(rows, layout=layout)
     assert len(caught) == 1
     many = "1 qid:1 " + " ".join(f"{i}:nan" for i in range(1, 9)) + "\n"
-    with pytest.warns(DataWarning, match="8 missing values"):
+    with pytest.warns(DataWarning, match="1 in f5 and 3 more"):
         read(many, layout=layout)
 
 
@@ -374,13 +374,13 @@ def test_fault_097_a_stand_in_for_missing_is_refused_with_the_option_that_reads_
 
 @pytest.mark.parametrize("word", [*STAND_INS, "-999", "1e400", "inf", "0"])
 def test_fault_097_a_missing_token_is_read_as_missing(read: Read, word: str) -> None:
-    with pytest.warns(DataWarning, match="1 missing values"):
+    with pytest.warns(DataWarning, match="1 missing values: 1 in f1"):
         data = read(f"0 qid:1 1:{word} 2:-998\n1 qid:1 1:5 2:00\n", missing_tokens=("absent", word))
     assert np.array_equal(
         dense(data), np.array([[np.nan, -998], [5, 0]], np.float32), equal_nan=True
     )
     assert data.provenance.options["missing_tokens"] == ["absent", word]
-    with pytest.warns(DataWarning, match="1 missing values"):
+    with pytest.warns(DataWarning, match="1 missing values: 1 in f1"):
         assert (
             np.isnan(dense(read(f"0 qid:1 1:{word}\n1 qid:1 1:5\n", missing_tokens=word))).sum()
             == 1

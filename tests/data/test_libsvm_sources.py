@@ -143,7 +143,12 @@ def test_fault_054_formats_that_are_not_read_are_named(
 
 @pytest.mark.parametrize(
     ("magic", "command"),
-    [(b"BZh91AY", "bzip2 -dc"), (b"\xfd7zXZ\0", "xz -dc"), (b"(\xb5/\xfd", "zstd -dc")],
+    [
+        (b"BZh91AY", "bzip2 -dc"),
+        (b"\xfd7zXZ\0", "xz -dc"),
+        (b"(\xb5/\xfd", "zstd -dc"),
+        (b"\x50*M\x18", "zstd -dc"),  # pzstd
+    ],
 )
 def test_fault_054_other_compressions_are_named_with_a_command(
     magic: bytes, command: str, tmp_path: Path

@@ -68,7 +68,7 @@ LONG = "y" * 100
         ("1 qid:1 1:?", ("'?'", "feature 1", "--missing-token '?'"), 9),
         ("1 qid:1 1:inf", ("'inf'", "feature 1", "--inf keep", "--inf missing"), 9),
         ("1 qid:1 1:1e39", ("'1e39'", "feature 1", "float32", "--inf missing"), 9),
-        ("1 qid:1 7:1 1:1 007:2", ("feature 7", "twice", "--repeated first"), 0),
+        ("1 qid:1 7:1 1:1 007:2", ("feature 7", "twice", "--repeated first"), 17),
         ("1 qid:1 16777217:1", ("'16777217'", "16,777,216", "--max-feature"), 9),
         ("1 qid:1 1:٣", ("'1:\\xd9\\xa3'", "ASCII"), 9),
         ("1 qid:1 1:1\0", ("NUL",), 12),
@@ -119,7 +119,7 @@ def test_a_query_id_with_commas_is_no_table() -> None:
 @pytest.mark.parametrize(
     ("text", "options", "words", "line", "column"),
     [
-        ("1 qid:1 0:1 1:1\n", {"zero_based": "false"}, ("feature 0", "--zero-based true"), 1, 0),
+        ("1 qid:1 0:1 1:1\n", {"zero_based": "false"}, ("feature 0", "--zero-based true"), 1, 9),
         ("1 qid:1 2:1 1:1\n", {"strict": True}, ("feature 1", "--strict"), 1, 13),
         (f"{FIRST}1 qid:1 101:1\n", {"max_feature": 100}, ("'101'", "100", "--max-feature"), 2, 9),
         (
@@ -167,11 +167,11 @@ def test_n_features_may_be_exactly_those_there_are() -> None:
 def test_feature_zero_after_training_data_that_count_from_one() -> None:
     like = said(FIRST)[0]
     _, *location = refusal("1 qid:1 1:1 00:5\n", like=like)
-    assert location == [1, 0]
+    assert location == [1, 13]
     arrays = RankingDataset.from_arrays(
         np.ones((1, 2)), [1], qid=[1]
     )  # whose features count from 1, unless 0 occurs
-    assert refusal("1 qid:1 1:1 00:5\n", like=arrays)[1:] == (1, 0)
+    assert refusal("1 qid:1 1:1 00:5\n", like=arrays)[1:] == (1, 13)
     assert said("1 qid:1 0:1 1:2\n", like=arrays)[0].features.tolist() == [[1.0, 2.0]]
     assert said("1 qid:1 2:1\n", like=arrays)[0].n_features == 2
     assert said("1 qid:1 0:1\n", like=arrays, zero_based="true")[0].n_features == 2
@@ -203,25 +203,25 @@ def test_more_than_one_blank_line_in_a_hundred_are_told(lines: int) -> None:
         (
             "1 qid:1 1:inf 2:1\n1 qid:1 2:-inf\n",
             {"inf": "missing"},
-            ["2 infinite values: read as missing", "2 missing values"],
+            ["2 infinite values: read as missing", "2 missing values: 1 in f1, 1 in f2"],
         ),
         (
             "1 qid:1 1:nan 3:nan\n1 qid:1 3:nan 2:1\n",
             {},
             [
                 "1 rows had unsorted feature numbers (first: line 2); they were sorted",
-                "3 missing values",
+                "3 missing values: 2 in f3, 1 in f1",
             ],
         ),
         (
             "1 qid:1 0:nan 1:1 2:nan 3:nan 4:nan 5:nan\n",
             {},
-            ["5 missing values"],
+            ["5 missing values: 1 in f0, 1 in f2, 1 in f3, 1 in f4, 1 in f5"],
         ),
         (
             "1 qid:1 0:nan 1:nan 2:nan 3:nan 4:nan 5:nan\n",
             {},
-            ["6 missing values"],
+            ["6 missing values: 1 in f0, 1 in f1, 1 in f2, 1 in f3, 1 in f4 and 1 more"],
         ),
         (
             "1 qid:1 1:1\n0 qid:2\n2 qid:1 2:7\n1 qid:3\n0 qid:2 1:3\n",
@@ -238,7 +238,7 @@ def test_more_than_one_blank_line_in_a_hundred_are_told(lines: int) -> None:
             "1 qid:1 1:1\n1 qid:2 0:1\n1 qid:2 y\n",
             {"on_bad_line": "skip", "max_bad_share": 0.7, "zero_based": "false"},
             [
-                "2 of 3 rows skipped; the first: <stream>:2: feature 0 occurs, but the file or the"
+                "2 of 3 rows skipped; the first: <stream>:2:9: feature 0 occurs, but the file or the"
                 " training data count from 1 (the default of arrays); use --zero-based true if they"
                 " count from 0"
             ],

@@ -163,10 +163,12 @@ def test_report_09_whole_decimals_as_ids_are_refused(model: str) -> None:
 
 
 @pytest.mark.parametrize(("head", "mark"), [("", "|"), ("", "\1"), ("", " "), ("# by x\n", ",")])
-def test_tables_of_other_programs_are_refused_with_their_columns(head: str, mark: str) -> None:
+def test_tables_of_other_programs_are_refused_with_their_first_line(head: str, mark: str) -> None:
     text = FRAME.assign(label=Y, qid=QID).to_csv(index=False, sep=mark)
     Path("t.csv").write_text(head + text)
-    refuse("train", "t.csv", *TRAIN, "--model", "m.txt", says=("t.csv:1", "no column is called"))
+    refuse(
+        "train", "t.csv", *TRAIN, "--model", "m.txt", says=("t.csv:1", "separated by ','", "commas")
+    )
 
 
 def test_report_03_a_second_query_column_that_becomes_a_feature_is_said() -> None:

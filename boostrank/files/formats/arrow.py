@@ -71,6 +71,8 @@ class ColumnarSource(TableSource):
             )
         # Choose the columns, and check their types.
         categorical, ordered = _categories_in(schema)
+        if self.columns is None:
+            self.ordered = ordered
         columns = self.choose(schema.names, file, categorical, schema.metadata)
         fields = dict(zip(columns.header, schema, strict=True))
         needed = columns.header if reading.whole else chain(*columns.needed())
@@ -78,12 +80,6 @@ class ColumnarSource(TableSource):
         for name in columns.features:
             is_coded = name in columns.coded
             _check_type(fields[name], is_coded, file.name, reading.takes_categories)
-            if name in ordered - {*(reading.categorical or ())} and reading.space is None:
-                raise FileFormatError(
-                    f"column {name!r} has ordered categories: write their codes as numbers, or"
-                    f" --categorical {typed_names(name)} reads them without their order",
-                    file=file.name,
-                )
 
     def batch(self, file: Any, chunk: Any) -> Batch:
         """Return the arrays of a record batch, whose rows count from 1."""
@@ -177,24 +173,27 @@ def _bytes_of(data: Any) -> int:
         return int(data.get_total_buffer_size())
 
 
-def _categories_in(schema: Any) -> tuple[set[str], set[str]]:
-    """Return the columns with categories, by their types or pandas' metadata, and those of them
-    whose categories have an order."""
+def _categories_in(schema: Any) -> tuple[set[str], dict[str, int | None]]:
+    """Return the columns with categories, by their types or pandas' metadata, and the number of
+    categories of the ordered ones: None if it is unknown, and -1 if the file lacks their order.
+    """
     notes = {
         str(column.get("name")): column.get("metadata")
         for column in pandas_metadata(schema.metadata).get("columns", ())
         if isinstance(column, dict) and column.get("pandas_type") == "categorical"
     }
-    categorical, ordered = set[str](), set[str]()
+    categorical, ordered = set[str](), dict[str, int | None]()
     for field in schema:
-        note = notes.get(field.name)
         if field.name in notes or arrow().types.is_dictionary(field.type):
             categorical.add(field.name)
         # As in data frames, the category order in polars has no meaning.
         is_of_polars = any(key.startswith(b"_PL_") for key in field.metadata or ())
         has_order = getattr(field.type, "ordered", False) and not is_of_polars
-        if has_order or (isinstance(note, dict) and note.get("ordered")):
-            ordered.add(field.name)
+        if has_order:
+            ordered[field.name] = None
+        note = notes.get(field.name)
+        if isinstance(note, dict) and note.get("ordered"):
+            ordered[field.name] = note.get("num_categories") if has_order else -1
     return categorical, ordered
 
 

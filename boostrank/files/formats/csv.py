@@ -74,6 +74,12 @@ class CsvSource(TableSource):
         reason, row = self._row(line, 0)
         if reason:
             raise DataError(f"the first line does not name the columns: {reason}")
+        if len(row) == 1 and re.search("[,;\t|\1 ]", row[0]):
+            raise DataError(
+                f"the first line does not name columns separated by {self.delimiter!r}:"
+                f" {quote_token(line)}; pass --format csv, tsv or libsvm, write commas, or remove"
+                " the line"
+            )
         return list(map(str.strip, row))
 
     def batch(self, file: File, chunk: Any) -> Batch:

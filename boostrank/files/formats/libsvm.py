@@ -307,9 +307,11 @@ class LibsvmSource(Source):
                 f"feature {feature} occurs, but the model has the features {self.base} to {last}:"
                 f" the data must match its training data, and count from {self.base}, too"
             )
-        # The parser tells the line of a feature that is 0 or repeated, not the place.
-        column = 0 if code in (parse.DUPLICATE, parse.ZERO_ID) else at + 1
-        return Fault(line_number, message, column)
+        if code in (parse.DUPLICATE, parse.ZERO_ID):  # the parser tells the row alone
+            number = feature * (code == parse.DUPLICATE)
+            places = [match.end(1) for match in re.finditer(rb"(^|[ \t])0*%d:" % number, line)]
+            at = places[code == parse.DUPLICATE]
+        return Fault(line_number, message, at + 1)
 
     def _keep_cells(self, block: Block, scratch: Scratch) -> None:
         """Store the values in the block, in dense or sparse form, whichever is smaller."""
