@@ -363,8 +363,8 @@ def _train_here(
     if settings.patience and not files.valid and not options.on_folds:
         raise ParameterError("early stopping needs --valid, or --folds")
     declared_features, reading = split_declared_features(files.target, reading, files.train)
+    params = get_backend(options.backend).params.resolve_names(settings.params)
     if files.target:
-        params = get_backend(options.backend).params.resolve_names(settings.params)
         _check_target(files, say, params=params)
     # Choose the best route, and the function that reads files by it.
     copies = 0.0
@@ -380,6 +380,7 @@ def _train_here(
         route=files.route,
         limit=files.memory_limit,
         copies=copies,
+        leaves=int(params.get("num_leaves") or params.get("max_leaves") or 31),
         init_model=init_model,
     )
     if line:

@@ -1,7 +1,8 @@
 """Routes of a training: sample the files, estimate the memory of each route, and choose one.
 
-The estimate is a rule, rows x features x bytes, and serves to choose a route. `make experiment
-NAME=bench-scale` compares it with measurements.
+The estimate is a rule: rows x features x bytes, and for wide data the sample for bin bounds or the
+histograms. It serves to choose a route. `make experiment NAME=bench-scale` compares it with
+measurements.
 """
 
 from __future__ import annotations
@@ -35,10 +36,13 @@ _PROGRAM = 300e6  # the process after imports, with compiled kernels
 _NAME = 350  # a feature name in data, model and record
 _CELL = 2.0  # bins by column and by row
 _ROW = 100  # labels, scores, gradients and Hessians, order, leaves
+_FOLD_ROW = 120  # the same of folds, and their scores
 _WIDE = 100  # cells per value above which LightGBM stores entries
 _ENTRY = 8  # an entry, in cells
 _PAGES = 160e6  # pages of XGBoost's external memory held at a time
-_SKETCH = 256e3  # XGBoost's summary of a column
+_SAMPLED_ROWS, _SAMPLED_VALUE = 200_000, 14  # the sample for LightGBM's bin bounds
+_SKETCH, _SKETCHED_VALUE = 256e3, 16  # XGBoost's summary of a column, at most, and of a value
+_HISTOGRAM_BIN, _BINS = 16, 255  # sums of gradients and Hessians
 
 _WORDS = {
     "memory": "floats in memory",
@@ -81,10 +85,12 @@ class Survey:
         return self.features if backend == "xgboost" and not leaves_out else self.used
 
     def cells(self, backend: str, route: str) -> float:
-        """The number of cells that an engine stores. XGBoost stores every absent value as a
-        zero.
+        """The number of cells that an engine stores. XGBoost stores every absent value as a zero,
+        and a linear model none.
         """
         rows = self.rows or 0
+        if backend == "linear":
+            return self.float_bytes / 4.0
         if backend == "xgboost":
             return float(rows * self.columns(backend, route))
         cells, entries = rows * self.used, rows * self.nonzero * self.features
@@ -208,6 +214,8 @@ class Work:
     valid: Sequence[Survey] = ()
     added: int = 0  # columns within queries, in addition to the features
     copies: float = 0.0  # additional copies of the rows in memory
+    leaves: int = 31  # of a tree
+    folds: bool = False  # models train on folds of the rows
 
 
 def routes_of(work: Work, backend: str = "lightgbm") -> tuple[Route, ...]:
@@ -283,16 +291,26 @@ def peak_of(backend: str, route: str, work: Work) -> float:
     total, copies = _PROGRAM + _NAME * work.train.features, 1.0 + work.copies
     if work.added:  # rows without the columns within queries stay beside those with them
         copies += 1.0
+    growing, row_bytes = 0.0, _ROW + _FOLD_ROW * work.folds
     for survey in data:
         rows = survey.rows or 0
         added = rows * work.added
         bins = _CELL * (survey.cells(backend, route) + added)
-        if route == "external":
-            bins = min(bins, _PAGES + _SKETCH * survey.columns(backend, route))
-        total += rows * _ROW + bins
+        growing += rows * row_bytes + (min(bins, _PAGES) if route == "external" else bins)
         if route == "memory":
             total += copies * survey.float_bytes + 4.0 * added
-    return total
+    if backend == "linear":
+        return total + growing
+    # The bounds of bins are found before trees grow.
+    train, rows = work.train, work.train.rows or 0
+    columns = train.columns(backend, route) + work.added
+    values = train.nonzero * train.features + work.added  # of a row
+    finding = _SAMPLED_VALUE * min(rows, _SAMPLED_ROWS) * values
+    if backend == "xgboost":
+        cells = train.cells(backend, route) + rows * work.added
+        finding = min(_SKETCHED_VALUE * cells, _SKETCH * columns)
+    histograms = _HISTOGRAM_BIN * work.leaves * min(_BINS * columns, rows * values + columns)
+    return total + max(finding, growing + histograms)
 
 
 def wanted_route(training: TrainOptions, route: str, cache: str | None) -> str:
@@ -326,6 +344,7 @@ def choose_route(
     route: str,
     limit: int | None,
     copies: float,
+    leaves: int,
     init_model: RankingModel | None = None,
 ) -> tuple[str, str]:
     """Return the route for a training, and a line about its memory.
@@ -334,7 +353,7 @@ def choose_route(
         files: the training set and the validation sets.
         reading: options of `survey`.
         route, limit: as for `find_route`.
-        copies: as in `Work`.
+        copies, leaves: as in `Work`.
         init_model: the model to continue, if any.
 
     Raises:
@@ -361,7 +380,14 @@ def choose_route(
         )
     elif init_model is not None:
         n_added = len(init_model.column_names) - init_model.n_features
-    training = Work(train=train, valid=valid, added=n_added, copies=copies)
+    training = Work(
+        train=train,
+        valid=valid,
+        added=n_added,
+        copies=copies,
+        leaves=leaves,
+        folds=options.on_folds,
+    )
     best_route = find_route(training, backend=options.backend, route=route, limit=limit)
     if math.isinf(best_route.peak):
         return (

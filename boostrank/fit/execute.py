@@ -24,7 +24,7 @@ from boostrank.core.errors import (
 )
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.core.types import BoolArray, Float64Array, Int64Array
+from boostrank.core.types import BoolArray, Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Whole
 from boostrank.engines.trees import engine_names
@@ -160,7 +160,7 @@ def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
         if hasattr(callback, "planned"):
             callback.planned(plan)
     # Train on the columns that occur.
-    columns = used_columns(plan)
+    columns = plan.used_columns(plan.trainings[0])
     narrow = plan if columns is None else plan.select_columns(columns)
     if plan.preset.folds:
         model = _train_folds(narrow, fold_ended)
@@ -177,24 +177,6 @@ def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
         model = model.altered(booster=engine.load(body), info=model.info | {"data": record})
     limit = plan.options.tree_limit
     return model if limit is None else with_price(model, limit)
-
-
-def used_columns(plan: Plan) -> Int64Array | None:
-    """Return the columns that occur in the training set, in ascending order, or None if training
-    keeps all columns.
-
-    Training keeps all columns if most occur, or if a parameter, a model or a column within queries
-    refers to columns.
-    """
-    data, training = plan.train_set, plan.trainings[0]
-    refers = data.categories or training.columns.kinds or plan.init_model is not None
-    if not plan.engine.stores_absent or refers:
-        return None
-    # Lists in the parameters refer to columns. The rows of other workers may have other columns.
-    lists_columns = any(isinstance(value, list) for value in training.params.values())
-    if lists_columns or not plan.collective.is_alone:
-        return None
-    return data.occurring_columns
 
 
 def _train_once(plan: Plan) -> RankingModel:

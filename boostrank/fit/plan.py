@@ -292,6 +292,24 @@ class Plan:
             return (self.make_training(),)
         return tuple(map(self.make_training, itertools.count(self.seed), self.preset.members))
 
+    def used_columns(self, training: Training) -> Int64Array | None:
+        """Return the columns that occur in the training set, in ascending order, or None if
+        training keeps all columns.
+
+        Training keeps all columns if most occur, or if a parameter, a model or a column within
+        queries refers to columns.
+        """
+        data = self.train_set
+        refers = data.categories or training.columns.kinds or self.init_model is not None
+        if not self.engine.stores_absent or refers:
+            return None
+        # Lists in the parameters refer to columns. The rows of other workers may have other
+        # columns.
+        lists_columns = any(isinstance(value, list) for value in training.params.values())
+        if lists_columns or not self.collective.is_alone:
+            return None
+        return data.occurring_columns
+
     def select_columns(self, columns: Int64Array) -> Plan:
         """Return the plan on some columns of the data."""
         names = tuple(self.train_set.feature_names[i] for i in columns.tolist())
@@ -391,6 +409,9 @@ class Plan:
             return False
         # Warn where "auto" is refused, and raise for "linear".
         features = len(training.columns.names) - len(training.limits.unused)
+        if features > MOST_FEATURES:
+            used = self.used_columns(training)
+            features = features if used is None else used.size
         try:
             if not engine.starts_linear:
                 raise ParameterError(

@@ -4,7 +4,7 @@ training.
     python -m experiments.bench_scale.estimates [--rows 60000] [--folder DIR]
 
 Every training is a `boostrank train` of its own; its `RssAnon` is sampled from outside every 3 ms.
-The last column is how far the estimate lies above the peak: it should stay within 20%.
+The last column is how far the estimate lies above the peak: it should stay between 0 and 40%.
 """
 
 from __future__ import annotations

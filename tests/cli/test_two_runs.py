@@ -50,12 +50,12 @@ def test_a_second_training_is_refused_and_what_a_killed_one_leaves_is_not_in_the
         time.sleep(0.02)
     # Nothing else writes its model or its checkpoint.
     refused = refuse("study", "average", model, "-m", tmp_path / "m")
-    assert f"{tmp_path / 'm'}: process {first.pid} " in refused.stderr
+    assert f"{tmp_path / 'm'}: another run is writing it" in refused.stderr
     for path, checkpoint, name in (("m", "other", "m"), ("other", "c", "c")):
         for more in ((), ("--resume",)):
             words = "-m", tmp_path / path, "--checkpoint", tmp_path / checkpoint, *more
             refused = refuse("train", data / "train.txt", *FEW, *words)
-            assert f"{tmp_path / name}: process {first.pid} " in refused.stderr
+            assert f"{tmp_path / name}: another run is writing it" in refused.stderr
             assert "rows" not in refused.stderr
     # After a kill, with what it can leave, the next training writes both.
     first.kill()

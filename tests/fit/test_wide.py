@@ -4,6 +4,7 @@ without.
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 from scipy import sparse
 
 import boostrank
+from boostrank.core.errors import DataWarning
 from boostrank.data.dataset import RankingDataset
-from boostrank.fit import execute
+from boostrank.fit.plan import Plan
 from tests.fit.conftest import BACKENDS
 
 ROWS, COLUMNS = 500, 20_000
@@ -52,13 +54,22 @@ def test_xgboosts_model_is_the_one_of_all_columns(
     sets = [widen_rows(rows) for rows in (data, others)]
     how = {"backend": "xgboost", "start": start, "valid_sets": sets}
     model = boostrank.train(dict(NARROW), sets[0], 5, **how)
-    monkeypatch.setattr(execute, "used_columns", lambda plan: None)
+    monkeypatch.setattr(Plan, "used_columns", lambda *_: None)
     whole = boostrank.train(dict(NARROW), sets[0], 5, **how)
     np.testing.assert_array_equal(model.predict(sets[1]), whole.predict(sets[1]))
     if start == "none":  # sums of a start over other columns differ in digits that leaves lose
         assert model.to_bytes() == whole.to_bytes()
         assert model.info == whole.info
     assert model.evals_result == whole.evals_result
+
+
+def test_columns_that_xgboost_trains_without_are_none_of_a_start() -> None:
+    pytest.importorskip("xgboost")
+    data = make_hashed_dataset(2_500, rows=100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        model = boostrank.train({**NARROW, "objective": "auto"}, data, 1, backend="xgboost")
+    assert model._booster.start_trees
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
