@@ -182,8 +182,8 @@ class Params:
         for name, value in params.items():
             main = aliases.get(name, name)
             if main == "monotone_constraints":
-                numbers = read_directions(value, names)
-                converted[name] = [*numbers, *(numbers[column] for column in followed)]
+                directions = read_directions(value, names)
+                converted[name] = [*directions, *(directions[column] for column in followed)]
             if main == "interaction_constraints" and value not in ("", None):
                 groups, columns = read_groups(value, names), len(names)
                 converted[name] = [

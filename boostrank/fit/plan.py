@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -342,6 +343,7 @@ class Plan:
         names = data.feature_names
         trees = convert(settings.params, names, codes=data.categorical)
         limits = self._limits(trees, names)
+        self._check_continued(limits)
         # By default, the engines use all cores and ignore CPU quotas.
         trees.setdefault("num_threads", settings.n_threads)
         continued = None if self.init_model is None else self.init_model.columns
@@ -375,17 +377,28 @@ class Plan:
         """Return the constraints on a model by its parameters and the categorical columns."""
         categorical = self.train_set.categorical
         limits = self.engine.params.limits(trees, names)
-        if self.init_model is not None and (limits.direction.any() or limits.groups):
-            raise ParameterError(
-                "init_model may break monotone_constraints and interaction_constraints: train a"
-                " new model with them"
-            )
         for column in categorical:
             if limits.direction[column]:
                 raise ParameterError(
                     f"monotone_constraints: {names[column]!r} is categorical, and has no direction"
                 )
         return replace(limits, unused=tuple(sorted({*limits.unused, *categorical})))
+
+    def _check_continued(self, limits: Limits) -> None:
+        """Refuse constraints with which the model to continue was not trained."""
+        model, params, names = self.init_model, self.engine.params, self.train_set.feature_names
+        if model is None or not (limits.direction.any() or limits.groups):
+            return
+        # The record of an average has the parameters of its first model.
+        recorded = {} if model.info.averaged else model.info.parameters or {}
+        with contextlib.suppress(ParameterError):  # numbers of columns as keys, which JSON lacks
+            earlier = params.limits(params.of_columns(recorded, names), names)
+            if limits.groups == earlier.groups and all(limits.direction == earlier.direction):
+                return
+        raise ParameterError(
+            "the record of init_model lacks these monotone_constraints and"
+            " interaction_constraints: train a new model with them"
+        )
 
     def _starts_linear(self, member: Member, training: Training) -> bool:
         """Return whether a training begins with a linear start. With "auto", it does so if

@@ -161,13 +161,22 @@ def test_parameters_of_lightgbm_that_break_constraints_are_refused(data: Any, pa
     [{"monotone_constraints": [1, 0, 0, 0, 0, 0]}, {"interaction_constraints": [[0, 1], [2]]}],
     ids=str,
 )
-def test_a_model_is_not_continued_with_constraints(
-    data: Any, backend: str, constraints: Any
+def test_a_model_is_continued_with_its_own_constraints_alone(
+    data: Any, backend: str, constraints: Any, tmp_path: Path
 ) -> None:
-    first = trained(data, backend, 2, **constraints)
+    first, free = trained(data, backend, 2, **constraints), trained(data, backend, 2)
+    path = str(tmp_path / "first.txt")
+    first.save(path)
     params = {**TREES[backend], **constraints}
-    with pytest.raises(ParameterError, match="train a new model"):
-        boostrank.train(params, data, 2, backend=backend, init_model=first)
+    model = boostrank.train(params, data, 3, backend=backend, init_model=path)
+    assert len(model.trees().forest.roots) > len(first.trees().forest.roots)
+    if "monotone_constraints" in constraints:
+        assert wrong_way(model, some_rows(data), 0, 1) == 0.0
+    else:
+        assert max(map(len, paths_of(model))) == 2
+    for other in (free, boostrank.average([first, free])):
+        with pytest.raises(ParameterError, match=r"record of init_model .*train a new model"):
+            boostrank.train(params, data, 2, backend=backend, init_model=other)
 
 
 GROUPS = [[0, 1], [1, 2], [4]]

@@ -86,7 +86,7 @@ OF_COLUMNS = ("categorical_feature", "interaction_constraints", "monotone_constr
 LISTS = (*OF_COLUMNS, "eval_at", "gpu_device_id_list", "label_gain", "metric")
 _CHANGES_LEAVES = ("quant_train_renew_leaf", "path_smooth")
 TRUE = (True, 1, "true", "True", "1", "+")
-_FALSE = (None, False, 0, "", "0", "false", "False", "-")
+_FALSE = (None, False, 0, "", "0", "0.0", "false", "False", "-")
 LINEAR_GAINS = list(range(31))  # as long as LightGBM's own table of gains
 
 
@@ -177,7 +177,7 @@ class LightGBMParams(Params):
                 "LightGBM hides the state of its stochastic rounding: set stochastic_rounding=false"
             )
         if native_objective not in (None, "lambdarank"):
-            return f"LightGBM hides the state of its objective {native_objective}: use boostrank's"
+            return "of LightGBM's objectives, lambdarank alone is resumed: use it or boostrank's"
         if "lambdarank_position_bias_regularization" in engine_params:
             return "LightGBM hides the position biases that it has learnt"
         return None

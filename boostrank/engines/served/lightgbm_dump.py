@@ -30,10 +30,7 @@ def _parse_node(columns: Mapping[str, int], node: Mapping[str, Any]) -> Split | 
     feature, missing_type = int(node["split_feature"]), node.get("missing_type", "NaN")
     refuse(not 0 <= feature < len(columns), f"split_feature {feature} is out of range")
     is_plain = node["decision_type"] == "<=" and missing_type in ("None", "NaN")
-    refuse(
-        not is_plain,
-        "it splits by categories, or with zero_as_missing: pass the model text (save_model)",
-    )
+    refuse(not is_plain, "it splits by categories, or with zero_as_missing")
     threshold, missing_left = float(node["threshold"]), bool(node["default_left"])
     if missing_type == "None":  # missing values are read as 0
         missing_left = threshold >= 0.0

@@ -84,8 +84,11 @@ class Scale(NamedTuple):
 DAMAGE = LookupError, TypeError, ValueError, AttributeError, OverflowError
 """Exceptions of reading a file without what its format requires."""
 
-NORMALISED_TREES = "it normalises the features of its trees, which is not read"
-"""The reason for refusing scaled features of trees, which need none."""
+NORMALISED_TREES = (
+    "it normalises the features of its trees, which is not read: train trees on the features as"
+    " they are"
+)
+"""The reason for refusing scaled features of trees, and the remedy."""
 
 NO_SCALES: Mapping[str, Scale] = MappingProxyType({})
 """Features that are not scaled."""

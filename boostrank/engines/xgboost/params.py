@@ -97,6 +97,7 @@ _HARMLESS = {
     "multi_strategy": ("one_output_per_tree",),
     "num_class": (1,),
     "num_parallel_tree": (1, "1"),
+    "scale_pos_weight": (1, "1"),
     "validate_parameters": (True, False),
 }
 _NAMES = {
