@@ -260,5 +260,5 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
     hint = did_you_mean(text, list(filter(None, names)), list_all=False)
     raise DataError(
         f"{query_title} has no document {text!r}.{hint} Write a name, @1 to @{ranks.size} for a"
-        " rank, or row:N for a row of the data"
+        f" rank, or row:N for one of its rows, such as {rows[0]}"
     )

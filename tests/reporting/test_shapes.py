@@ -277,7 +277,9 @@ def test_a_feature_without_any_value_has_no_curve() -> None:
 
 def test_a_section_without_trees_says_so() -> None:
     feature_shapes = shapes(lightgbm_model(world(), 2, min_gain_to_split=1e9), world())
-    assert words_of(SPEC.on_page(feature_shapes)) == "The trees use no feature with several values."
+    assert words_of(SPEC.on_page(feature_shapes)) == (
+        "The trees use no feature with several values, other than categories."
+    )
 
 
 def test_categories_have_no_curve() -> None:
@@ -305,10 +307,11 @@ def test_categories_have_no_curve() -> None:
     assert [curve.feature for curve in feature_shapes.curves] == ["x"]
 
 
-def test_a_spike_and_a_long_tail_show_the_step_between_them() -> None:
+@pytest.mark.parametrize("fillers", [[0.0], [-1.0], [-1.0, 0.0]])
+def test_spikes_and_a_long_tail_show_the_step_between_them(fillers: list[float]) -> None:
     rng = np.random.default_rng(0)
     tail = np.unique(np.round(np.geomspace(1, 2651, 75)))
-    clicks = np.where(rng.random(4000) < 0.97, 0.0, rng.choice(tail, 4000))
+    clicks = np.where(rng.random(4000) < 0.97, rng.choice(fillers, 4000), rng.choice(tail, 4000))
     data = RankingDataset.from_arrays(
         np.column_stack([clicks, rng.normal(size=4000)]),
         np.where(clicks >= 20, 3, 0),

@@ -331,3 +331,5 @@ def test_a_lead_has_a_colour_if_it_exceeds_chance_and_training_noise(
     assert f'<span class="{look}">{lead[0]:+.4f}</span>' in cards
     assert ("not significant" in cards) == (lead[1] < 0.0 < lead[2])
     assert ("within the training noise" in cards) == bool(matters)
+    looks = {cell.look for cell in start_verdict.table().cells_of("lead")}
+    assert looks == {look or "faint"}

@@ -12,7 +12,7 @@ import numpy as np
 
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Array, Float64Array, Int64Array
-from boostrank.reporting.html import Chart, alt
+from boostrank.reporting.html import Chart, alt, whole_numbers
 from boostrank.reporting.rank_changes import shown_name
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
@@ -162,7 +162,8 @@ def _template_variables(result: QueryValues) -> dict[str, Any]:
     bins = {"begin": edges[:-1], "end": edges[1:], "queries": counts}
     frame = import_extra("pandas").DataFrame(bins)
     x = alt.X("begin:Q", title=result.metric, bin="binned")
-    figure = alt.Chart(frame).mark_bar(binSpacing=1).encode(x=x, x2="end:Q", y="queries:Q")
+    y = alt.Y("queries:Q", axis=whole_numbers())
+    figure = alt.Chart(frame).mark_bar(binSpacing=1).encode(x=x, x2="end:Q", y=y)
     return {
         "top": _TOP,
         "values": values,

@@ -163,16 +163,17 @@ def accumulated_local_effects(
 
 
 def _ends(present: Float64Array, bins: int) -> Float64Array:
-    """Return the interval ends: all values if they are few, otherwise 0, if it occurs, and
-    quantiles of the other values.
+    """Return the interval ends: all values if they are few, otherwise the values that are frequent
+    enough to fill an interval, and quantiles of the others.
     """
-    ends = np.unique(present)
-    if ends.size > bins + 1:
-        is_zero = present == 0.0
-        shares = np.linspace(0.0, 1.0, bins + 1)
-        quantiles = np.quantile(present[~is_zero], shares, method="nearest")
-        ends = np.unique(np.append(quantiles, present[is_zero][:1]))
-    return ends
+    values, counts = np.unique(present, return_counts=True)
+    if values.size <= bins + 1:
+        return values
+    is_frequent = counts * bins > present.size
+    rare_values = np.repeat(values[~is_frequent], counts[~is_frequent])
+    shares = np.linspace(0.0, 1.0, bins + 1 - is_frequent.sum())
+    quantiles = np.quantile(rare_values, shares, method="nearest")
+    return np.union1d(values[is_frequent], quantiles)
 
 
 def _template_variables(result: Shapes) -> dict[str, Any]:

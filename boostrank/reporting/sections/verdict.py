@@ -22,10 +22,11 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metrics import BoundMetrics
 from boostrank.reporting.difference import Difference
+from boostrank.reporting.html import look_of
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import TIE, means_over_queries
-from boostrank.reporting.table import Column, Table, table_of_rows
+from boostrank.reporting.table import Cell, Column, Table, table_of_rows
 
 MODEL, START, SINGLE = "the model", "the linear start", "the best single feature"
 RANDOM, FILE_ORDER = "random order", "the order of the file"
@@ -103,18 +104,18 @@ class Verdict(Result):
 
     def tables(self) -> tuple[Table, ...]:
         """Return the standings of all rankings in all metrics."""
-        rows = [
-            {"ranking": ranking.name, **vars(standing)}
-            for ranking in (self.model, *self.baselines)
-            for standing in ranking.standings.values()
-        ]
+        rows, leads = [], []
+        for ranking in (self.model, *self.baselines):
+            for standing in ranking.standings.values():
+                rows.append({"ranking": ranking.name, **vars(standing)})
+                leads.append(Cell(standing.lead, look=self.look(standing)))
         columns = (
             "ranking",
             "metric",
             "value .4f [low high]",
             Column("lead", format="+.4f", ends=("lead_low", "lead_high"), drawn=True),
         )
-        return (table_of_rows("verdict", rows, columns),)
+        return (table_of_rows("verdict", rows, columns, lead=leads),)
 
     @property
     def headline(self) -> Standing:
@@ -127,6 +128,10 @@ class Verdict(Result):
             return "not significant"
         small = abs(standing.lead) < self.matters.get(standing.metric, 0.0)
         return "within the training noise" if small else ""
+
+    def look(self, standing: Standing) -> str:
+        """Return the CSS class of a lead, which is grey if it is in doubt."""
+        return "faint" if self.doubt(standing) else look_of(standing.lead, standing.lead)
 
     @property
     def first_baseline(self) -> Ranking:
