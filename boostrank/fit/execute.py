@@ -33,9 +33,10 @@ from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.run import run
 from boostrank.fit.start.cross_fit import FoldStarts
 from boostrank.fit.start.ridge import FOLDS
+from boostrank.fit.tree_limit import cap_trees, with_price
 from boostrank.kernels.driver import AllReduce
 from boostrank.metrics import BoundMetrics
-from boostrank.model.averaging import average, cap_trees, with_price
+from boostrank.model.averaging import average
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import QUICK
 

@@ -34,8 +34,8 @@ from boostrank.fit.gradient import GuardedGradient, RoundMetrics, by_arguments
 from boostrank.fit.plan import Training
 from boostrank.fit.settings import METRIC_NAMES
 from boostrank.fit.start.cross_fit import CrossFitted, cross_fitted, start_together
+from boostrank.fit.tree_limit import check_limit
 from boostrank.metrics import Metric
-from boostrank.model.averaging import check_limit
 from boostrank.model.files import content_sha256
 from boostrank.model.ranking_model import RankingModel, TrainingSummary
 from boostrank.records import ModelInfo, TrainingRecord

@@ -1,23 +1,20 @@
-"""Averages of models, and models truncated to a number of trees.
+"""Averages of models.
 
 The mean of models that differ only in their seed ranks better than each single model (Breiman 1996,
 bagging). The mean of tree ensembles is an ensemble of all their trees, which is stored in an
-ordinary model file. Early rounds contribute most, so an average is truncated by limiting the number
-of rounds in each of its models.
+ordinary model file.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
 
 from boostrank.core.errors import ParameterError
 from boostrank.engines import get_backend
-from boostrank.engines.base import Backend
 from boostrank.model.ranking_model import RankingModel, as_model
 
 
@@ -92,60 +89,6 @@ def average(models: Sequence[Any], weights: Sequence[float] | None = None) -> Ra
     return RankingModel(booster, info=info | {"averaged": origins})
 
 
-def cap_trees(models: Sequence[RankingModel], trees: int | None) -> list[RankingModel]:
-    """Truncate all models to the same number of rounds: the largest with at most `trees` trees in
-    total, if there is a limit.
-    """
-    if trees is None:
-        return [*models]
-    counts = [model.tree_counts for model in models]
-    start = max(count.start for count in counts)  # an average has one start
-    best_rounds = [model.best_iteration for model in models]
-
-    def trees_after(rounds: int) -> int:
-        pairs = zip(counts, best_rounds, strict=True)
-        return start + sum(
-            count.each_round * min(rounds, best_round) for count, best_round in pairs
-        )
-
-    if trees_after(1) > trees:
-        raise _too_few(trees, trees_after(1), start)
-    rounds = next(n for n in range(max(best_rounds), 0, -1) if trees_after(n) <= trees)
-    capped_models = []
-    for model in models:
-        if model.best_iteration > rounds:
-            summary = model.summary and replace(model.summary, best_round=rounds)
-            model = model.altered(best_rounds=rounds, summary=summary)
-        capped_models.append(model)
-    return capped_models
-
-
 def count_trees(model: RankingModel) -> int:
     """Return the number of trees up to the best round, with those of a linear start."""
     return model.tree_counts.after(model.best_iteration)
-
-
-def with_price(model: RankingModel, trees: int) -> RankingModel:
-    """Record the number of a model's trees and the limit on it, and return the model."""
-    model.info |= {"price": {"trees": count_trees(model), "max_trees": trees}}
-    return model
-
-
-def check_limit(trees: int, engine: Backend, start: int = 0) -> None:
-    """Raise an error if the engine grows no trees, or a start of `start` trees leaves none for a
-    round.
-    """
-    if not engine.grows_trees:
-        raise ParameterError(
-            f"max_trees does not apply: models with backend={engine.name!r} have no trees"
-        )
-    if trees <= start:
-        raise _too_few(trees, start + 1, start)
-
-
-def _too_few(trees: int, fewest_trees: int, start: int) -> ParameterError:
-    message = f"max_trees={trees} is too low: the model has at least {fewest_trees} trees"
-    if start:
-        message += f", including {start} of the linear start (one per feature);"
-        message += " start='none' omits it"
-    return ParameterError(message)

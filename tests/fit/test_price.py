@@ -11,7 +11,8 @@ import pytest
 import boostrank
 from boostrank import RankingDataset, RankingModel
 from boostrank.core.errors import ParameterError
-from boostrank.model.averaging import cap_trees, count_trees, with_price
+from boostrank.fit.tree_limit import cap_trees, with_price
+from boostrank.model.averaging import count_trees
 from tests.fit.conftest import make_short_lists, train_folds
 
 PARAMS: dict[str, Any] = {
