@@ -167,6 +167,8 @@ def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
         model = _train_folds(narrow, fold_ended)
     else:
         model = _train_once(narrow)
+    if plan.options.tree_limit is not None:
+        model = with_price(model, plan.options.tree_limit)
     # Convert the model to all features.
     if columns is not None:
         engine, names = plan.engine, plan.train_set.feature_names
@@ -176,8 +178,7 @@ def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
         record |= {"features": len(names), "feature_names": list(names)}
         record["fingerprint"] = plan.train_set.fingerprint
         model = model.altered(booster=engine.load(body), info=model.info | {"data": record})
-    limit = plan.options.tree_limit
-    return model if limit is None else with_price(model, limit)
+    return model
 
 
 def _train_once(plan: Plan) -> RankingModel:
