@@ -219,7 +219,7 @@ def test_a_worker_that_is_lost_before_the_first_checkpoint(data: Path, tmp_path:
     with pytest.raises(WorkerLost, match=r"no checkpoint was written yet \(decrease"):
         train(
             launcher,
-            PARAMS,
+            PARAMS | {"early_stopping_round": 0},
             [data / "s0.txt", data / "s1.txt"],
             100_000,
             callbacks=[strike],
