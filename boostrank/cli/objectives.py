@@ -128,6 +128,7 @@ def _write_one(page: click.HelpFormatter, spec: ObjectiveSpec) -> None:
     if spec.params:
         with page.section("Parameters"):
             page.write_dl(_param_rows(spec.params, spec))
+    page.write("\nboostrank objectives describes the options that every objective takes.\n")
 
 
 def _deviation(spec: ObjectiveSpec) -> str:

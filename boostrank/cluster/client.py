@@ -381,6 +381,8 @@ class ClusterTraining:
             return
         elif self.on_folds:
             remedy = "an average over folds is lost; train a single model to keep its rounds"
+        elif self._checkpoint:
+            remedy = "no checkpoint was written yet (decrease --checkpoint-every, every=)"
         error.args = (f"{error}; {remedy}",)
 
     def _save_so_far(self, rounds: int, body: bytes, info: ModelInfo) -> None:

@@ -1,5 +1,5 @@
-"""Launcher for ranks that torchrun, MPI, Slurm or Kubernetes start, all with the same command, RANK
-and WORLD_SIZE.
+"""Launcher for ranks that torchrun, MPI, Slurm or indexed Kubernetes jobs start, all with the same
+command.
 
 The first rank is the client and starts a worker process. The other ranks are workers and receive
 the final model.
@@ -17,6 +17,14 @@ from boostrank.core.errors import ParameterError, WorkerLost
 from boostrank.core.machine import resolve_threads
 from boostrank.model.ranking_model import RankingModel
 
+_RANKS = {
+    "RANK": "WORLD_SIZE",
+    "OMPI_COMM_WORLD_RANK": "OMPI_COMM_WORLD_SIZE",
+    "PMI_RANK": "PMI_SIZE",
+    "SLURM_PROCID": "SLURM_NTASKS",
+    "JOB_COMPLETION_INDEX": "JOB_PARALLELISM",
+}
+"""Environment variables for the rank, and for the number of ranks."""
 _PORT = "29400"
 _LEAST_KEY = 16
 
@@ -25,9 +33,10 @@ class EnvWorkers(LocalWorkers):
     """Launcher for the ranks in a job."""
 
     def __init__(self) -> None:
-        rank, size = _number("RANK"), _number("WORLD_SIZE")
+        name = next((name for name in _RANKS if name in os.environ), "RANK")
+        rank, size = _number(name), _number(_RANKS[name])
         if not 0 <= rank < size:
-            raise ParameterError(f"cluster env: RANK={rank} is not below WORLD_SIZE={size}")
+            raise ParameterError(f"cluster env: {name}={rank} is not below {_RANKS[name]}={size}")
         key = os.environ.get("BOOSTRANK_KEY", "")
         if len(key) < _LEAST_KEY:
             raise ParameterError(
@@ -79,6 +88,7 @@ def _number(name: str, default: str = "") -> int:
     try:
         return int(text)
     except ValueError:
+        remedy = "a free port" if name == "BOOSTRANK_PORT" else "RANK and WORLD_SIZE"
         raise ParameterError(
-            f"cluster env: {name}={text!r} is not a number; set RANK from 0, and WORLD_SIZE"
+            f"cluster env: {name}={text!r} is not a number; set {remedy}"
         ) from None

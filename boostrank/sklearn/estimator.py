@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from boostrank.core.errors import DataError, ParameterError, warn_user
 from boostrank.core.types import (
+    Array,
     Float64Array,
     Int64Array,
     ParamValues,
@@ -34,6 +35,7 @@ from boostrank.model.arguments import THREADS, put, rename
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import (
     DEFAULT_EVAL_AT,
+    DEFAULT_ROUNDS,
     KEYWORDS,
     Option,
     TrainOptions,
@@ -67,9 +69,9 @@ _PARAMETERS: dict[str, Any] = {
 _MOST_OF_ONE_QUERY = 1000
 _GENERATED = re.compile(r"(f|Column_)\d+")
 """Feature names that boostrank or LightGBM gives to columns of arrays."""
+_UNNAMED_SET = re.compile(r"training|valid_\d+")
 
 _FIT = """
-    qid group sample_weight
     eval_set eval_qid eval_group eval_sample_weight
     eval_names eval_X eval_y eval_metric eval_at feval early_stopping_rounds
     init_model callbacks checkpoint feature_name categorical_feature
@@ -80,6 +82,23 @@ _RENAMED = {
     "eval_weight": "eval_sample_weight",
 }
 """Arguments of `fit` in XGBoost and old code, with their names here."""
+_REFUSED_OF_FIT = {
+    "feature_weights": "with backend='lightgbm', the parameter feature_contri weights gains",
+    **dict.fromkeys(
+        "groups query_id query_ids qids queries".split(),
+        "pass qid, one id per row, or group, one size per query",
+    ),
+    **dict.fromkeys(("weight", "weights"), "pass sample_weight"),
+    "evals_result": "read the attribute evals_result_ after fit",
+    "verbose_eval": "pass verbose",
+    "position": "to train by clicks, weight documents by sample_weight (docs/guide/clicks.md)",
+}
+"""Arguments of `fit` elsewhere, with the remedy."""
+_NOT_OF_INIT = """
+    eval_set eval_qid eval_group eval_sample_weight
+    qid group sample_weight init_model checkpoint params
+    """.split()
+"""Names that are no parameters of a ranker."""
 
 
 def _of_model(name: str, doc: str, kind: Callable[[Any], Any] = lambda value: value) -> Any:
@@ -115,8 +134,10 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         eval_at: cut-offs for metrics, of which `score` uses the largest. None means 1, 3, 5, 10.
         sort: whether to sort the rows by query (stably). Otherwise, each query's rows must be
             contiguous.
-        importance_type: type of `feature_importances_`: "gain" or "split".
-        random_state: seed. None gives the same model each time.
+        importance_type: type of `feature_importances_`: "gain" or "split" (in XGBoost's words
+            "total_gain" or "weight").
+        random_state: seed, or a NumPy generator that draws a seed. None gives the same model each
+            time.
         n_jobs: number of threads; None and -1 mean every available core, -2 all but one.
         params: other options and parameters of `boostrank.train`.
 
@@ -286,6 +307,10 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             options["threads"] = self.n_jobs
         return self.model_.predict(rows, qid=qid, group=group, **options)
 
+    def apply(self, X: Any, **options: Any) -> Array:
+        """Return the leaf of each row in each tree, under XGBRanker's name."""
+        return self.predict(X, pred_leaf=True, **options)
+
     def rank(
         self, X: Any, qid: ArrayLike | None = None, *, group: ArrayLike | None = None
     ) -> Int64Array:
@@ -364,6 +389,36 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """Return `booster_`, under XGBRanker's name."""
         return self.booster_
 
+    def evals_result(self) -> Any:
+        """Return `evals_result_`, with XGBRanker's names of the sets unless `fit` had names:
+        `validation_0`, `validation_1`, ...
+        """
+        history = self.evals_result_
+        if not all(map(_UNNAMED_SET.fullmatch, history)):
+            return history
+        return {f"validation_{i}": metrics for i, metrics in enumerate(history.values())}
+
+    def get_num_boosting_rounds(self) -> int:
+        """Return the number of rounds to train, as in XGBRanker."""
+        return int(getattr(self, _NAMES["rounds"]) or DEFAULT_ROUNDS)
+
+    def get_xgb_params(self) -> dict[str, Any]:
+        """Return the parameters that `boostrank.train` gets, under XGBRanker's name."""
+        return self._train_params()
+
+    @property
+    def best_score(self) -> float:
+        """The value at the best round that early stopping watches, as in XGBRanker."""
+        sets = {name: values for name, values in self.best_score_.items() if name != "training"}
+        if not sets:
+            raise AttributeError("best_score needs a validation set: fit(..., eval_set=[(X, y)])")
+        first = next(iter(sets.values()))
+        return float(first[headline(list(first)) or ""])
+
+    n_estimators_ = n_iter_ = _of_model("best_iteration", "`best_iteration_`, as in LGBMRanker.")
+    best_iteration = _of_model(
+        "best_iteration", "Best round from 0, as in XGBRanker.", lambda rounds: rounds - 1
+    )
     booster_ = _of_model(
         "booster", "The engine's booster, such as for `shap.TreeExplainer(r.booster_)`."
     )
@@ -388,7 +443,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         Columns computed within queries are attributed to their feature. Linear models use the
         engine's measure.
         """
-        kinds = {"gain": "gain", "split": "splits"}
+        kinds = {"gain": "gain", "total_gain": "gain", "split": "splits", "weight": "splits"}
         kind = self.importance_type or "gain"  # None is XGBRanker's default
         if kind not in kinds:
             raise ParameterError(f"importance_type={kind!r} is not one of {' | '.join(kinds)}")
@@ -419,6 +474,15 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         for name, value in self.get_params().items():
             if value is None or name in (*_OF_TRAIN, "sort", "importance_type"):
                 continue
+            if name in _NOT_OF_INIT:
+                remedy = "its entries: BoostRanker(**params)"
+                if name != "params":
+                    remedy = f"fit(X, y, {name}=...)"
+                message = f"{name!r} is no parameter of {type(self).__name__}"
+                raise ParameterError(f"{message}; pass {remedy}")
+            draw = getattr(value, "integers", getattr(value, "randint", None))
+            if draw is not None:  # a random generator
+                value = draw(np.iinfo(np.int32).max)
             params[name] = value.item() if isinstance(value, np.generic) else value
         frequency = params.keys() & {"bagging_freq", "subsample_freq"}
         if self.backend == "lightgbm" and self.subsample is not None and not frequency:
@@ -573,9 +637,16 @@ def _fit_arguments(options: ParamValues) -> dict[str, Any]:
     if (X is None) != (y is None):
         raise ParameterError("eval_X and eval_y must be given together")
     if X is not None:
-        several = isinstance(X, tuple | list)
+        several = isinstance(X, tuple)
+        if isinstance(X, list):  # of tables or matrices, or the rows of one set
+            several = all(
+                hasattr(type(rows), "columns") or len(getattr(rows, "shape", ())) == 2 for rows in X
+            )
         if several and (not isinstance(y, list | tuple) or len(X) != len(y)):
             raise ParameterError(f"eval_X has {len(X)} sets: eval_y must list the labels of each")
         sets = list(zip(X, y, strict=True)) if several else (X, y)
         arguments = put(arguments, "eval_set", sets, "eval_X")
+    for name in arguments.keys() & _REFUSED_OF_FIT.keys():
+        if arguments.pop(name) is not None:
+            raise ParameterError(f"fit has no argument {name!r}: {_REFUSED_OF_FIT[name]}")
     return rename(arguments, _FIT, _RENAMED, "fit")

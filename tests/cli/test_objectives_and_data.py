@@ -33,6 +33,7 @@ def test_everything_an_objective_declares_is_told(name: str) -> None:
         spec.deviation,
         spec.hessian.value,
         *(f"{option}={value} by default" for option, value in spec.default_options.items()),
+        "boostrank objectives describes the options that every objective takes",
     ):
         assert "".join(words.split()) in printed
     for param in spec.params:

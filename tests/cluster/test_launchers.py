@@ -19,7 +19,7 @@ import pytest
 
 import boostrank
 from boostrank.cluster.channel import Call
-from boostrank.cluster.env import EnvWorkers
+from boostrank.cluster.env import _RANKS, EnvWorkers
 from boostrank.cluster.local import LocalWorkers
 from boostrank.core.errors import InputError, ParameterError, TrainingError, WorkerLost
 from boostrank.files.assemble import read_files as read_libsvm
@@ -208,6 +208,26 @@ def test_a_worker_that_is_killed_or_stopped_ends_the_training(
     assert launcher._started == []
 
 
+def test_a_worker_that_is_lost_before_the_first_checkpoint(data: Path, tmp_path: Path) -> None:
+    launcher, hit = LocalWorkers(2), list[int]()
+
+    def strike(env: Any) -> None:
+        if not hit:
+            hit.append(launcher._started[1].pid)
+            os.kill(hit[0], signal.SIGKILL)
+
+    with pytest.raises(WorkerLost, match=r"no checkpoint was written yet \(decrease"):
+        train(
+            launcher,
+            PARAMS | {"early_stopping_round": 0},
+            [data / "s0.txt", data / "s1.txt"],
+            100_000,
+            callbacks=[strike],
+            checkpoint=Checkpoint(tmp_path / "so-far", every=99_999),
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("engine", "how"),
     [("xgboost", signal.SIGKILL), ("lightgbm", signal.SIGSTOP)],
@@ -261,12 +281,15 @@ def test_a_client_without_a_name_is_refused(data: Path) -> None:
         ({"RANK": "x", "WORLD_SIZE": "2"}, "RANK='x'"),
         ({"RANK": "0", "WORLD_SIZE": "2", "BOOSTRANK_KEY": "short"}, "BOOSTRANK_KEY"),
         ({"RANK": "0", "WORLD_SIZE": "2", "BOOSTRANK_KEY": "k" * 16}, "MASTER_ADDR"),
+        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "2"}, "OMPI_COMM_WORLD_RANK=2 is"),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "BOOSTRANK_KEY": "k" * 16}, "MASTER_ADDR"),
+        ({"JOB_COMPLETION_INDEX": "0"}, "JOB_PARALLELISM='' .* set RANK"),
     ],
 )
 def test_what_the_environment_lacks_is_told(
     environment: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "BOOSTRANK_KEY"):
+    for name in (*_RANKS, *_RANKS.values(), "MASTER_ADDR", "BOOSTRANK_KEY"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

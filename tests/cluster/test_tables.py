@@ -168,7 +168,7 @@ def test_a_table_with_categories_of_its_own_is_converted_once() -> None:
     name, link = "training partition 0", SimpleNamespace(host="127.0.0.1", name="first")
     member = Worker(link, b"key", 1, {name: frames[0]})  # type: ignore[arg-type]
     try:
-        tasks = ("read", ([name], {})), ("conform", (common_space(spaces, {}), []))
+        tasks = ("read", ([name], {}, False)), ("conform", (common_space(spaces, {}), []))
         results = [member._done(*task) for task in tasks]
         wrong = member._done("no-task", ())
     finally:

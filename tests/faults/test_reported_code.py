@@ -297,6 +297,7 @@ def test_report_16_a_ranker_of_lightgbm_keeps_its_categories(values: Any) -> Non
 def test_report_16_names_and_results() -> None:
     frame = pd.DataFrame(X, columns=list("abcd"))
     fitted = ranker(backend="xgboost").fit(frame, Y, qid=QID, eval_set=(frame, Y))
+    assert fitted.evals_result() == {"validation_0": fitted.evals_result_["training"]}
     assert fitted.get_booster().feature_names == list("abcd")
     with pytest.raises(ValueError, match="a, b, c, d"):  # names of columns are checked
         fitted.get_booster().predict(xgb.DMatrix(X))
@@ -469,13 +470,13 @@ def test_first_use_python_13_xgboosts_idioms_give_the_rankers_scores(
 ) -> None:
     fitted, rows = rankers["xgboost"], xgb.DMatrix(X)
     scores, rounds = fitted.predict(X), fitted.best_iteration_
-    assert rounds < 40
+    assert fitted.best_iteration == rounds - 1 < 39
     for booster in (
         fitted.get_booster(),
         copy.copy(fitted.booster_),
         pickle.loads(pickle.dumps(fitted.booster_)),
     ):
-        for last in (0, rounds, booster.best_iteration + 1):
+        for last in (0, rounds, fitted.best_iteration + 1, booster.best_iteration + 1):
             np.testing.assert_array_equal(booster.predict(rows, iteration_range=(0, last)), scores)
         np.testing.assert_array_equal(
             booster.inplace_predict(X, iteration_range=(0, rounds)), scores
@@ -636,6 +637,16 @@ def test_report_15_a_callback_of_xgboost_names_the_results_that_exist() -> None:
 
     with pytest.raises(InputError, match=r"'validation_0'.*valid_0-ndcg@10"):
         stopped("xgboost", callbacks=[Pruning()])
+
+
+def test_report_16_results_have_the_names_of_xgbranker() -> None:
+    sets = [(X[VALID], Y[VALID]), (X[TRAIN], Y[TRAIN])]
+    watched: dict[str, Any] = {"eval_set": sets, "eval_qid": [QID[VALID], QID[TRAIN]]}
+    fitted = ranker().fit(X, Y, qid=QID, **watched)
+    assert [*fitted.evals_result()] == ["validation_0", "validation_1"]
+    assert fitted.evals_result()["validation_1"] == fitted.evals_result_["valid_1"]
+    named = ranker().fit(X, Y, qid=QID, **watched, eval_names=["late", "early"])
+    assert named.evals_result() == named.evals_result_
 
 
 @pytest.mark.parametrize("source", [b"tree", None, 3])

@@ -117,11 +117,16 @@ def test_models_have_the_reading_methods_of_their_boosters(models: dict[str, Ran
         theirs.update()  # type: ignore[attr-defined]
 
 
-def test_arguments_without_a_value_are_none() -> None:
+def test_rankers_have_the_attributes_of_their_kinds() -> None:
     held_out = {"eval_set": [(X[:48], Y[:48])], "eval_group": [SIZES[:6]]}
-    unused = {"eval_init_score": None, "base_margin_eval_set": None}
+    unused = {"feature_weights": None, "eval_init_score": None, "base_margin_eval_set": None}
     model = ranker(early_stopping_rounds=2).fit(X, Y, group=SIZES, **held_out, **unused)
-    assert list(model.best_score_) == ["valid_0"]
+    assert model.apply(X).shape == (QID.size, model.n_estimators_)
+    assert model.n_iter_ == model.best_iteration_
+    assert model.best_score == model.best_score_["valid_0"]["ndcg@10"]
+    assert model.get_num_boosting_rounds() == model.get_xgb_params()["n_estimators"] == 3
+    with pytest.raises(ParameterError, match="feature_contri"):
+        ranker().fit(X, Y, group=SIZES, feature_weights=np.ones(4))
 
 
 @pytest.mark.parametrize("backend", ENGINES)
@@ -139,22 +144,32 @@ def test_parameters_that_change_no_model_are_taken_and_renamed_ones_name_the_new
             ranker(backend=backend, **{renamed: 3}).fit(X, Y, qid=QID)
 
 
-def test_threads_in_the_words_of_others(fitted: BoostRanker) -> None:
-    model = ranker(n_jobs=-2).fit(X, Y, qid=QID)
+def test_threads_and_importances_in_the_words_of_others(fitted: BoostRanker) -> None:
+    model = ranker(n_jobs=-2, importance_type="weight").fit(X, Y, qid=QID)
     np.testing.assert_array_equal(model.predict(X), fitted.predict(X))
+    splits = model.feature_importances_
+    np.testing.assert_array_equal(
+        model.set_params(importance_type="split").feature_importances_, splits
+    )
 
 
 @pytest.mark.parametrize(
-    "name", ["groups", "weights", "position", "evals_result", "feature_weights", "verbose_eval"]
+    ("arguments", "remedy"),
+    [
+        ({"groups": QID}, "qid"),
+        ({"weights": QID}, "sample_weight"),
+        ({"position": QID}, "clicks"),
+        ({"evals_result": {}}, "evals_result_"),
+    ],
 )
-def test_other_arguments_of_fit_are_refused(name: str) -> None:
-    with pytest.raises(ParameterError, match=name):
-        ranker().fit(X, Y, qid=QID, **{name: QID})
+def test_arguments_of_fit_elsewhere_name_ours(arguments: Any, remedy: str) -> None:
+    with pytest.raises(ParameterError, match=f"{next(iter(arguments))}.*: .*{remedy}"):
+        ranker().fit(X, Y, qid=QID, **arguments)
 
 
 def test_arguments_of_fit_are_no_parameters_and_metrics_are_in_order() -> None:
-    for name in ("sample_weight", "params", "qid", "group", "eval_set", "init_model"):
-        with pytest.raises(ParameterError, match=name):
+    for name, remedy in {"sample_weight": "fit", "params": r"BoostRanker\(\*\*params"}.items():
+        with pytest.raises(ParameterError, match=f"{name}.*{remedy}"):
             ranker(**{name: {"num_leaves": 3}}).fit(X, Y, qid=QID)
     with pytest.raises(ParameterError, match=r"call it, LambdaRank\(\)"):
         ranker(objective=boostrank.LambdaRank).fit(X, Y, qid=QID)
