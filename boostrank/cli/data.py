@@ -337,8 +337,11 @@ def _run(tool: str, options: Tool, *arguments: Any, **keywords: Any) -> None:
     finally:
         signal.signal(signal.SIGTERM, previous_handler)
     files = written if isinstance(written, list) else [written]
-    for file in files:
-        say(f"{file.rows:,} rows, {file.queries:,} queries: {file.path}")
+    shares = list(options.parts.values()) if isinstance(options, Split) else []
+    total = sum(file.queries for file in files)
+    for number, file in enumerate(files):
+        share = f" ({file.queries / total:.1%}, requested {shares[number]:.1%})" if shares else ""
+        say(f"{file.rows:,} rows, {file.queries:,} queries: {file.path}{share}")
         if os.path.isfile(file.path):  # a pipe has no name to follow
             echo(file.path)
 

@@ -154,7 +154,6 @@ def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
         in checked.stdout
     )
     assert "boostrank data sort" in checked.stdout
-    assert "feature 'b'" in checked.stdout
 
 
 @pytest.mark.parametrize(

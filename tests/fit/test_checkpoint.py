@@ -357,7 +357,7 @@ def test_a_checkpoint_that_another_training_writes_is_refused(tmp_path: Path) ->
         ("lightgbm", {"boosting": "dart"}, "dart"),
         ("lightgbm", {"data_sample_strategy": "goss"}, "goss"),
         ("lightgbm", {"use_quantized_grad": True}, "stochastic rounding"),
-        ("lightgbm", {"objective": "lightgbm:rank_xendcg"}, "use boostrank's"),
+        ("lightgbm", {"objective": "lightgbm:rank_xendcg"}, "lambdarank alone"),
         ("xgboost", {"objective": "xgboost:rank:ndcg", "lambdarank_pair_method": "mean"}, "pairs"),
     ],
     ids=lambda value: str(value)[:40],

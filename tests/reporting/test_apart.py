@@ -328,7 +328,7 @@ def test_learning(engine_case: Case) -> None:
 
 def test_shapes(engine_case: Case) -> None:
     data, model = both()[1], boostrank.RankingModel.load(engine_case.report.model)
-    # Edges are all values of the feature, or 0 and 33 quantiles of the others.
+    # Edges are all values of the feature, or those that fill a 32nd, and quantiles of the others.
     X = np.asarray(data.features, np.float32)
     name = engine_case.report.shapes.curves[0].feature
     f = data.feature_names.index(name)
@@ -338,9 +338,10 @@ def test_shapes(engine_case: Case) -> None:
     present = np.sort(X[has_value, f]).astype(float)
     edges = np.unique(present)
     if edges.size > 33:
-        others = present[present != 0.0]
-        edges = others[np.rint(np.linspace(0, others.size - 1, 33)).astype(int)]
-        edges = np.unique([*edges, *present[present == 0.0][:1]])
+        filling = [value for value in edges if np.sum(present == value) > present.size / 32]
+        others = present[~np.isin(present, filling)]
+        places = np.linspace(0, others.size - 1, 33 - len(filling))
+        edges = np.unique([*filling, *others[np.rint(places).astype(int)]])
     np.testing.assert_array_equal(curve["value"], edges)
     # How scores change from one edge to the next around each document.
     at = np.maximum(np.searchsorted(edges, X[:, f].astype(float)), 1)
