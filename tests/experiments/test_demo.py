@@ -13,7 +13,7 @@ import pytest
 import boostrank
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metrics import PairedDifference, evaluate
-from experiments.defaults import demo, tools
+from experiments.defaults import demo, side_by_side, tools
 from tests.cli.conftest import invoke
 
 
@@ -32,8 +32,8 @@ def test_the_table_is_that_of_the_model_on_the_test_queries(
     arguments = ["demo", train, valid, test, "--truth", truth, "--model", model, "--threads", "1"]
     monkeypatch.setattr(sys, "argv", [*arguments, "--few", "24"])
     monkeypatch.setattr(tools, "ROUNDS", 5)
-    train_few = partial(demo.ours, rounds=3)
-    monkeypatch.setattr(demo, "ours", lambda *data, **_: train_few(*data[:2], threads=1))
+    train_few = partial(side_by_side.ours, rounds=3)
+    monkeypatch.setattr(side_by_side, "ours", lambda *data, **_: train_few(*data[:2], threads=1))
     demo.main()
     few, _, printed = capsys.readouterr().out.partition("from 48 judged queries")
     assert "from 32 judged queries" in few
@@ -46,20 +46,22 @@ def test_the_table_is_that_of_the_model_on_the_test_queries(
         "random order": np.zeros(test_set.relevance.size),
     }
     for label, scores in scores_by_label.items():
-        result = evaluate(demo.METRIC, test_set.dataset.labels, scores, test_set.dataset.queries)[
-            demo.METRIC
-        ]
+        result = evaluate(
+            side_by_side.METRIC, test_set.dataset.labels, scores, test_set.dataset.queries
+        )[side_by_side.METRIC]
         row = rf"^{label} [ \d.]+ {result.mean:.4f} ±{(result.high - result.low) / 2:.4f}"
         assert re.search(row, printed, re.MULTILINE), (label, result.mean)
     # CPU seconds, trees, NDCG and its interval, gain and its interval.
     rows = dict(re.findall(r"^(\w.*?)  +(\d.*±.*)$", printed, re.MULTILINE))
     cells = {label: row.split() for label, row in rows.items() if len(row.split()) > 2}
-    assert {*cells} >= {"boostrank", "boostrank quick", "LightGBM", demo.CONTROL}
+    assert {*cells} >= {"boostrank", "boostrank quick", "LightGBM", side_by_side.CONTROL}
     seconds = [float(cell[0]) for cell in cells.values()]
     assert seconds == sorted(seconds)
-    lead = float(cells["boostrank"][2]) - float(cells[demo.CONTROL][2])
+    lead = float(cells["boostrank"][2]) - float(cells[side_by_side.CONTROL][2])
     assert float(cells["boostrank"][4]) == pytest.approx(lead, abs=1.1e-4)
-    assert re.search(rf"^boostrank is .* {demo.CONTROL}, for \d+% of their", printed, re.MULTILINE)
+    assert re.search(
+        rf"^boostrank is .* {side_by_side.CONTROL}, for \d+% of their", printed, re.MULTILINE
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,4 +70,4 @@ def test_the_table_is_that_of_the_model_on_the_test_queries(
 )
 def test_the_verdict_goes_by_the_interval(low: float, high: float, words: str) -> None:
     difference = PairedDifference((low + high) / 2, low, high, 0.5, 9)
-    assert demo.verdict(difference) == f"is {words}"
+    assert side_by_side.verdict(difference) == f"is {words}"
