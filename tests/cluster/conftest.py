@@ -34,8 +34,15 @@ def train(*arguments: Any, backend: str = "xgboost", **options: Any) -> Any:
     return clusters.train(*arguments, backend=backend, **options)
 
 
+@pytest.fixture
+def cluster(shared_cluster: Any) -> Any:
+    """The client, once both workers are there: Dask starts those anew that a test lost."""
+    shared_cluster.wait_for_workers(2, timeout=120)
+    return shared_cluster
+
+
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A client of two worker processes of Dask on this machine, which all tests share.
 
     `LocalCluster` can wait for ever for a worker that a test has killed, so processes are started

@@ -68,9 +68,9 @@ def sets(data: Path) -> tuple[RankingDataset, RankingDataset]:
 
 
 @pytest.fixture(scope="module")
-def trained(cluster: Any, data: Path) -> boostrank.RankingModel:
+def trained(shared_cluster: Any, data: Path) -> boostrank.RankingModel:
     shards, valid = [data / "s*.txt"], [data / "v0.txt", data / "v1.txt"]
-    return train(cluster, PARAMS, shards, ROUNDS, valid, ["valid"])
+    return train(shared_cluster, PARAMS, shards, ROUNDS, valid, ["valid"])
 
 
 def test_fault_95_the_metric_over_workers_is_that_of_one_process_scoring_everything(
