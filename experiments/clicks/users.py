@@ -1,4 +1,4 @@
-"""Simulated users: how they examine positions, and what they click."""
+"""Simulated users, who examine positions and click documents."""
 
 from __future__ import annotations
 

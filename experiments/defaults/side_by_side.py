@@ -1,4 +1,4 @@
-"""Libraries trained side by side on the same queries, and a table of what each costs and gives.
+"""Train libraries side by side on the same queries, and print the cost and NDCG@10 of each.
 
 All libraries get the same queries. The others stop as people use them (`tools.py`): after 50 rounds
 without gain in NDCG@10, at most 1,000. boostrank does what `boostrank train TRAIN --valid VALID`

@@ -134,7 +134,7 @@ def test_segments_come_from_a_file_and_documents_are_named_by_their_comments(
         "ndcg@10 < 0 at p<0.2",
         "--json",
     )
-    # The segment with the loss is told apart, and a document has its name.
+    # The segment with the loss has its own row, and a document has its name.
     printed = json.loads(result.stdout)
     parts = {s["segment"]: s for s in printed["segments"] if s["kind"] == "segment"}
     assert (parts["phone"]["worse"], parts["desk"]["worse"]) == (6, 0)

@@ -38,7 +38,7 @@ def old(data: Path) -> Path:
 def full_run(
     model: Path, old: Path, data: Path, noise: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Any:
-    """Everything in one run: the page, the JSON, and what was said."""
+    """Everything in one run: the page, the JSON and the printed lines."""
     folder = tmp_path_factory.mktemp("out")
     (folder / "segments.csv").write_text(
         "qid,segment\n" + "".join(f"{q},{HOSTILE}\n" for q in range(1000))

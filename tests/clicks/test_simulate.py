@@ -89,38 +89,23 @@ def test_the_same_seed_gives_the_same_log_and_queries_do_not_depend_on_others() 
 @pytest.mark.parametrize("curve", [0.0, 1.0])
 def test_gains_without_a_prior_are_unbiased(curve: float) -> None:
     users, r = Users(eta=curve), click_probabilities(LABELS)
-    gains = np.array(
-        [
-            simulate_clicks(
-                LABELS,
-                QUERIES,
-                SCORES,
-                users.clicks,
-                impressions=200,
-                shown=6,
-                spread=1.0,
-                seed=seed,
-            ).gains(users.propensities(6), 0.0)
-            for seed in range(60)
-        ]
-    )
+    logs = [
+        simulate_clicks(
+            LABELS,
+            QUERIES,
+            SCORES,
+            users.clicks,
+            impressions=200,
+            shown=6,
+            spread=1.0,
+            seed=seed,
+        )
+        for seed in range(60)
+    ]
+    gains = np.array([log.gains(users.propensities(6), 0.0) for log in logs])
+    biased = np.array([log.gains(users.propensities(6), 20.0) for log in logs])
     error = gains.std(axis=0) / np.sqrt(60)
     assert np.all(np.abs(gains.mean(axis=0) - r) <= 4.5 * error + 1e-9)
-    biased = np.array(
-        [
-            simulate_clicks(
-                LABELS,
-                QUERIES,
-                SCORES,
-                users.clicks,
-                impressions=200,
-                shown=6,
-                spread=1.0,
-                seed=seed,
-            ).gains(users.propensities(6), 20.0)
-            for seed in range(60)
-        ]
-    )
     assert not np.all(np.abs(biased.mean(axis=0) - r) <= 4.5 * error + 1e-9)
 
 
