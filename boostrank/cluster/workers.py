@@ -50,7 +50,7 @@ class Launcher:
         """Create the launcher for `KIND:WHERE`, where WHERE is the number of workers by default."""
         if not (where.isdecimal() and int(where)):
             raise errors.ParameterError(
-                f"cluster {kind} needs a number of workers, such as {kind}:2, not {where!r}"
+                f"cluster {kind}:{where} needs a number of workers, such as {kind}:2"
             )
         return cls(int(where))  # type: ignore[call-arg]
 
