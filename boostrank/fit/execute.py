@@ -33,7 +33,7 @@ from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.run import run
 from boostrank.fit.start.cross_fit import FoldStarts
 from boostrank.fit.start.ridge import FOLDS
-from boostrank.fit.tree_limit import cap_trees, with_price
+from boostrank.fit.tree_limit import cap_trees
 from boostrank.kernels.driver import AllReduce
 from boostrank.metrics import BoundMetrics
 from boostrank.model.averaging import average
@@ -167,8 +167,6 @@ def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
         model = _train_folds(narrow, fold_ended)
     else:
         model = _train_once(narrow)
-    if plan.options.tree_limit is not None:
-        model = with_price(model, plan.options.tree_limit)
     # Convert the model to all features.
     if columns is not None:
         engine, names = plan.engine, plan.train_set.feature_names
@@ -191,7 +189,8 @@ def _train_once(plan: Plan) -> RankingModel:
     if renews and plan.collective.is_alone and not any(data.on_disk for data in sets):
         joined = reduce(RankingDataset.join, sets)
         model = renew_leaves(model, replace(training, train_set=joined, valid=()))
-    (model,) = cap_trees([model], training.tree_limit)
+    (model,), price = cap_trees([model], training.tree_limit)
+    model.info |= {"price": price}
     return model
 
 
@@ -238,7 +237,7 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
         if fold_ended is not None and not fold_ended(fold, plan.trainings[fold], model):
             break
     members = plan.preset.members[: len(models)]
-    models = cap_trees(models, first.tree_limit)
+    models, price = cap_trees(models, first.tree_limit)
     # Score each fold with the model trained without it.
     scores, deviations = np.zeros(data.n_documents), []
     for fold, model in enumerate(models):
@@ -265,7 +264,7 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
         "members": [member.name for member in members],
         **_measure(per_query, sets, main, plan.collective),
     }
-    mean.info |= {"folds": record, "data": data.record}
+    mean.info |= {"folds": record, "price": price, "data": data.record}
     return mean
 
 

@@ -9,27 +9,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from boostrank.core.errors import ParameterError
 from boostrank.engines.base import Backend
-from boostrank.model.averaging import count_trees
 from boostrank.model.ranking_model import RankingModel
+from boostrank.records import PriceRecord
 
 
-def cap_trees(models: Sequence[RankingModel], trees: int | None) -> list[RankingModel]:
+def cap_trees(
+    models: Sequence[RankingModel], trees: int | None
+) -> tuple[list[RankingModel], PriceRecord | None]:
     """Truncate all models to the same number of rounds: the largest with at most `trees` trees in
-    total, if there is a limit.
+    their average, if there is a limit.
+
+    Returns:
+        The models, and the number of trees with the limit on it.
     """
     if trees is None:
-        return [*models]
-    counts = [model.tree_counts for model in models]
-    start = max(count.start for count in counts)  # an average has one start
+        return [*models], None
+    # The start of an average has a tree for each feature in any of its models' starts.
+    first_rounds = [model.trees(1) for model in models]
+    features: set[int] = set()
+    for first in first_rounds:
+        if first.forest is not None and first.forest.start is not None:
+            features.update(first.forest.start.feature.tolist())
+    start = len(features)
     best_rounds = [model.best_iteration for model in models]
 
     def trees_after(rounds: int) -> int:
-        pairs = zip(counts, best_rounds, strict=True)
-        return start + sum(
-            count.each_round * min(rounds, best_round) for count, best_round in pairs
-        )
+        pairs = zip(first_rounds, best_rounds, strict=True)
+        return start + sum(first.count * min(rounds, best_round) for first, best_round in pairs)
 
     if trees_after(1) > trees:
         raise _too_few(trees, trees_after(1), start)
@@ -40,13 +50,7 @@ def cap_trees(models: Sequence[RankingModel], trees: int | None) -> list[Ranking
             summary = model.summary and replace(model.summary, best_round=rounds)
             model = model.altered(best_rounds=rounds, summary=summary)
         capped_models.append(model)
-    return capped_models
-
-
-def with_price(model: RankingModel, trees: int) -> RankingModel:
-    """Record the number of a model's trees and the limit on it, and return the model."""
-    model.info |= {"price": {"trees": count_trees(model), "max_trees": trees}}
-    return model
+    return capped_models, {"trees": trees_after(rounds), "max_trees": trees}
 
 
 def check_limit(trees: int, engine: Backend, start: int = 0) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import boostrank
 from boostrank import RankingDataset, RankingModel
 from boostrank.core.errors import ParameterError
-from boostrank.fit.tree_limit import cap_trees, with_price
+from boostrank.fit.tree_limit import cap_trees
 from boostrank.model.averaging import count_trees
 from tests.fit.conftest import make_short_lists, train_folds
 
@@ -51,7 +52,7 @@ def test_models_of_an_average_are_cut_to_the_most_rounds_that_fit(
     for cap in range(1, max(rounds) + 1):
         trees = start + sum(min(cap, model_rounds) for model_rounds in rounds)
         for spare in (0, 1):  # one tree more is a round of none
-            kept_rounds = [model.best_iteration for model in cap_trees(models, trees + spare)]
+            kept_rounds = [model.best_iteration for model in cap_trees(models, trees + spare)[0]]
             assert sum(kept_rounds) <= trees + spare - start
             assert kept_rounds == [min(max(kept_rounds), model_rounds) for model_rounds in rounds]
             assert max(kept_rounds) >= min(cap, max(rounds))
@@ -108,9 +109,25 @@ def test_fewer_trees_than_a_start_has_are_refused(
     assert start > 1
     with pytest.raises(ParameterError, match=f"max_trees={start}"):
         cap_trees([models[0]], start)
-    (cut,) = cap_trees([models[0]], start + 1)
+    (cut,), price = cap_trees([models[0]], start + 1)
     assert file_trees(cut) == count_trees(cut) == start + 1
-    assert with_price(cut, start + 1).info.price == {"trees": start + 1, "max_trees": start + 1}
+    assert price == {"trees": start + 1, "max_trees": start + 1}
+
+
+def test_the_start_of_an_average_counts_each_feature_of_its_models(data: RankingDataset) -> None:
+    # Each added feature occurs in one query, so the model without that query does not start with it.
+    queries = data.queries
+    one_query_each = np.zeros((data.n_documents, 12), np.float32)
+    for column, (first, last) in enumerate(pairwise(queries.ptr[:13])):
+        one_query_each[first:last, column] = np.arange(last - first)
+    features = np.hstack([data.features, one_query_each])
+    wider = RankingDataset(features, data.labels, queries)
+    options: dict[str, Any] = {"num_boost_round": 20, "quality": "good", "start": "linear"}
+    start = boostrank.train(PARAMS, wider, **options).tree_counts.start
+    for limit in range(start + 6, start + 10):
+        model = boostrank.train(PARAMS, wider, max_trees=limit, **options)
+        assert file_trees(model) <= limit
+        assert model.info.price == {"trees": file_trees(model), "max_trees": limit}
 
 
 def test_xgboost_counts_as_many(data: RankingDataset) -> None:
@@ -119,7 +136,8 @@ def test_xgboost_counts_as_many(data: RankingDataset) -> None:
     _, [first, _] = train_folds(params, data, 4, folds=2, backend="xgboost")
     start, each = first.tree_counts
     assert (start > 1, each) == (True, 1)
-    assert cap_trees([first], start + 2)[0].best_iteration == 2
+    (cut,), _ = cap_trees([first], start + 2)
+    assert cut.best_iteration == 2
 
 
 def test_limits_that_cannot_be_kept_are_refused(data: RankingDataset) -> None:
