@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from boostrank.core.errors import ParameterError
 from boostrank.engines.base import Backend
 from boostrank.model.ranking_model import RankingModel
