@@ -62,7 +62,7 @@ from boostrank.options import (
     declared,
     takes_options,
 )
-from boostrank.routes import choose_route, wanted_route
+from boostrank.routes import choose_route, most_leaves, wanted_route
 from boostrank.tracking import JsonLines
 
 __all__ = ["FoldSummary", "Observer", "StopRequest", "train_files"]
@@ -72,7 +72,7 @@ _STRUCTS: tuple[Any, ...] = (TrainFilesOptions, TrainOptions, FileOptions)
 _LISTED = {
     name: option for struct in reversed(_STRUCTS) for name, option in declared(struct).items()
 }
-_LISTED["quality"] = replace(_LISTED["quality"], default=None)
+_LISTED["quality"] = replace(_LISTED["quality"], default=None)  # see `_choose_quality`
 _CHECKPOINT_EVERY = 20
 """The number of rounds between checkpoints on a cluster, by default."""
 
@@ -181,8 +181,8 @@ def train_files(train: Any, *, observer: Observer | None = None, **options: Any)
     for struct in _STRUCTS:
         names = [name for name in declared(struct) if name in options]
         structs.append(struct(**{name: options.pop(name) for name in names}))
-    files, training, reading = structs
-    return from_files(files, training, reading, observer or Observer())
+    files, train_options, reading = structs
+    return from_files(files, train_options, reading, observer or Observer())
 
 
 def from_files(
@@ -192,9 +192,9 @@ def from_files(
     if files.cluster == "env":
         from boostrank.cluster.env import EnvWorkers
 
-        ranks = EnvWorkers()
-        if ranks.rank:
-            return ranks.serve()  # the first worker writes the model
+        launcher = EnvWorkers()
+        if launcher.rank:
+            return launcher.serve()  # the first worker writes the model
     # Check all options before any file is read.
     if files.clicks:
         options = _use_clicks(files, options, reading)
@@ -206,7 +206,7 @@ def from_files(
         within = "" if columns is None else ", ".join(columns.kinds)
         _check_target(files, observer.say, engine=options.backend, within=within)
         most_trees = TARGETS.get(files.target).most_trees
-        limited_options = options if files.cluster else options.within_limit(most_trees)
+        limited_options = options.within_limit(most_trees)
         if limited_options is not options:
             observer.say(f"--max-trees {most_trees}: the limit of {files.target}")
         options = limited_options
@@ -310,7 +310,7 @@ def _choose_quality(
             "--init-model continues a single training, but --quality good, the default, trains"
             " several models; add --quality quick or --quality plain"
         )
-    return replace(options, quality=quality or GOOD)
+    return replace(options, quality=quality or GOOD, backend=get_backend(backend).name)
 
 
 def _check_target(files: TrainFilesOptions, say: Callable[[str], None], **facts: Any) -> None:
@@ -380,7 +380,7 @@ def _train_here(
         route=files.route,
         limit=files.memory_limit,
         copies=copies,
-        leaves=int(params.get("num_leaves") or params.get("max_leaves") or 31),
+        leaves=most_leaves(params, options.backend),
         init_model=init_model,
     )
     if line:
@@ -508,7 +508,8 @@ def _train_on_cluster(
         fold_ended=observer.fold_ended,
         worker_timeout=files.worker_timeout,
     )
-    with observer.training(settings.headline, [], options.on_folds):
+    may_stop = options.on_folds or settings.patience > 0
+    with observer.training(settings.headline, [], may_stop):
         with contextlib.redirect_stdout(sys.stderr):
             valid = [[path] for path in files.valid]
             model = training.start(files.cluster, files.train, valid, files.valid_names)

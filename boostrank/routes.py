@@ -19,6 +19,7 @@ import numpy as np
 from boostrank.core.errors import DataError, InputError
 from boostrank.core.machine import free_memory
 from boostrank.core.text import size_words
+from boostrank.core.types import ParamValues
 from boostrank.engines import ENGINES
 from boostrank.files import blocks as slots
 from boostrank.files.source import AnySource, expand, open_files, size_of
@@ -43,6 +44,7 @@ _PAGES = 160e6  # pages of XGBoost's external memory held at a time
 _SAMPLED_ROWS, _SAMPLED_VALUE = 200_000, 14  # the sample for LightGBM's bin bounds
 _SKETCH, _SKETCHED_VALUE = 256e3, 16  # XGBoost's summary of a column, at most, and of a value
 _HISTOGRAM_BIN, _BINS = 16, 255  # sums of gradients and Hessians
+_CACHED_DEPTH = 16  # XGBoost keeps the histograms of 65,536 leaves
 
 _WORDS = {
     "memory": "floats in memory",
@@ -114,10 +116,12 @@ def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey
     sizes = [size_of(file) for file in files]
     options |= {"on_bad_line": "skip", "strict": False}
     # Add up the blocks of rows from the beginnings of some files.
-    counts, used, exact, has_zero = slots.no_counts(), set[int](), True, False
+    sampled_files = _sampled(sizes)
+    exact = len(sampled_files) == len(files)
+    counts, used, has_zero = slots.no_counts(), set[int](), False
     sampled_rows = nonzero = 0
     sampled_disk = 0.0  # bytes on disk of the sample
-    for i, sampled_bytes in _sampled(sizes).items():
+    for i, sampled_bytes in sampled_files.items():
         spec, opened = open_files([files[i]], format, **options)
         file, text, rows = opened.first, 0, 0
         with closing(opened):
@@ -218,6 +222,18 @@ class Work:
     folds: bool = False  # models train on folds of the rows
 
 
+def most_leaves(params: ParamValues, backend: str) -> int:
+    """Return the largest number of leaves that a tree may have, given the engine's parameters."""
+    leaves = int(params.get("num_leaves") or params.get("max_leaves") or 0)
+    if leaves:
+        return leaves
+    # XGBoost limits only the depth, if it is given.
+    depth = int(params.get("max_depth") or 0)
+    if backend == "xgboost" and depth > 0:
+        return 1 << min(depth, _CACHED_DEPTH)
+    return 31
+
+
 def routes_of(work: Work, backend: str = "lightgbm") -> tuple[Route, ...]:
     """Return all routes of the installed engines and of the engine `backend`."""
     return tuple(
@@ -281,12 +297,11 @@ def find_route(
 
 
 def peak_of(backend: str, route: str, work: Work) -> float:
-    """Return the process's peak anonymous memory in bytes, or infinity if the rows or the engine
-    are unknown.
+    """Return the process's peak anonymous memory in bytes, or infinity if the number of rows is
+    unknown.
     """
     data = (work.train, *work.valid)
-    is_known = backend in ("lightgbm", "xgboost", "linear")
-    if not is_known or any(survey.rows is None for survey in data):
+    if any(survey.rows is None for survey in data):
         return math.inf
     total, copies = _PROGRAM + _NAME * work.train.features, 1.0 + work.copies
     if work.added:  # rows without the columns within queries stay beside those with them
@@ -313,18 +328,18 @@ def peak_of(backend: str, route: str, work: Work) -> float:
     return total + max(finding, growing + histograms)
 
 
-def wanted_route(training: TrainOptions, route: str, cache: str | None) -> str:
+def wanted_route(options: TrainOptions, route: str, cache: str | None) -> str:
     """Return the route that the options `route` and `cache` ask for, or "auto".
 
     Raises:
         InputError: the training does not have the route, or the route does not use a cache.
     """
-    engine = ENGINES.get(training.backend)
-    routes = ("memory",) if engine is None or training.folds else engine.routes
+    engine = ENGINES[options.backend]
+    routes = ("memory",) if options.folds else engine.routes
     keeps_bins = cache not in (None, NO_CACHE)
     if routes == ("memory",):
         if keeps_bins or route not in ("auto", "memory"):
-            cause = "--folds" if training.folds else training.backend
+            cause = "--folds" if options.folds else options.backend
             raise InputError(
                 f"--route and --cache cannot be used: {cause} trains on rows in memory"
             )
@@ -362,8 +377,7 @@ def choose_route(
     if any(map(is_pipe, files)):
         if route == "auto":
             route = "memory" if limit is None else ENGINES[options.backend].routes[-1]
-        line = f"plan: --route {route}; its memory is unknown, because the size of a pipe is"
-        return route, f"{line} unknown"
+        return route, f"plan: --route {route}; its memory is unknown, as is the size of a pipe"
     try:
         train, *valid = surveys = [survey(source, **reading) for source in files]
         is_strict = reading.get("on_bad_line", "stop") == "stop"
@@ -380,7 +394,7 @@ def choose_route(
         )
     elif init_model is not None:
         n_added = len(init_model.column_names) - init_model.n_features
-    training = Work(
+    work = Work(
         train=train,
         valid=valid,
         added=n_added,
@@ -388,12 +402,7 @@ def choose_route(
         leaves=leaves,
         folds=options.on_folds,
     )
-    best_route = find_route(training, backend=options.backend, route=route, limit=limit)
-    if math.isinf(best_route.peak):
-        return (
-            best_route.name,
-            f"plan: {best_route.words}; the memory of {options.backend} is not measured",
-        )
+    best_route = find_route(work, backend=options.backend, route=route, limit=limit)
     shape = f"{train.rows:,} rows x {train.features:,} features"
     if not train.exact:
         shape = f"about {shape}"

@@ -184,7 +184,11 @@ class JsonLines(_Callback):
                     logged = json.loads(line)
                     if logged.get("event") == "begin":
                         first = logged["first_round"]
-                        resumed = [r for r in trainings if first - 1 in r and first not in r]
+                        resumed = [
+                            rounds
+                            for rounds in trainings
+                            if first - 1 in rounds and first not in rounds
+                        ]
                         trainings.append([{}, *resumed][-1])
                     elif "round" in logged:
                         trainings[-1][logged["round"]] = logged["metrics"]

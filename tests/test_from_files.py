@@ -103,6 +103,13 @@ def test_train_files_without_a_path_writes_nothing(folder: Path) -> None:
     assert sorted(path for path in folder.iterdir() if path.name != ".boostrank-cache") == before
 
 
+def test_names_of_engines_are_taken_in_any_case(folder: Path) -> None:
+    model = boostrank.train_files(
+        folder / "train.txt", quality="plain", backend="LightGBM", route="bins", **FEW
+    )
+    assert model.backend == "lightgbm"
+
+
 def test_an_observer_stops_a_training(folder: Path, tmp_path: Path) -> None:
     listener = Listener(stop_after=2)
     how = FEW | {"rounds": 9, "quality": "plain", "observer": listener}

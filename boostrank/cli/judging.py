@@ -52,7 +52,7 @@ def compare_files(options: CompareOptions, reading: FileOptions) -> tuple[Compar
     comparison = compare(old, new, data, judged.metrics, fail_if=conditions, top=options.top, **how)
     if judged.clicks is None:
         return comparison, ""
-    return comparison, judged.clicks.words(data, new[0].scores, options.top)
+    return comparison, judged.clicks.describe_reliability(data, new[0].scores, options.top)
 
 
 def _are_runs(options: CompareOptions, reading: FileOptions, old: str) -> bool:

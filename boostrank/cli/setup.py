@@ -46,7 +46,7 @@ def compile(options: Compile) -> None:
     """
     from boostrank.core.errors import TrainingError
     from boostrank.kernels import jit
-    from boostrank.kernels.jit import cache_directory, shipped_code, write_fault
+    from boostrank.kernels.jit import cache_directory, find_write_fault, shipped_code
 
     functions, directory = _functions(options.objectives), cache_directory()
     missing = {name: function for name, function in functions.items() if not function.at_hand}
@@ -61,7 +61,7 @@ def compile(options: Compile) -> None:
         echo(f"to compile: {len(missing)}" + "".join(f"\n    {name}" for name in missing))
         return
 
-    if missing and (fault := write_fault(directory)):
+    if missing and (fault := find_write_fault(directory)):
         raise TrainingError(f"{directory}: cannot be written: {fault}")
     started = time.monotonic()
     # Another process compiles every second one.

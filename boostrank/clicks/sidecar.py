@@ -105,7 +105,7 @@ class Clicks:
         """
         return with_click_gains(data, self.log, self.propensities)
 
-    def words(self, data: RankingDataset, scores: Any, top: int) -> str:
+    def describe_reliability(self, data: RankingDataset, scores: Any, top: int) -> str:
         """Describe the reliability of a comparison."""
         share = np.mean(shown_at_the_top(data, self.log, scores, top))
         return (

@@ -170,9 +170,9 @@ def _index_of(path: AnyPath) -> Any:
     counts = pc.value_counts(index)
     repeated = counts.filter(pc.greater(counts.field("counts"), 1))
     if len(repeated):
-        name = _describe_key(repeated[0]["values"].as_py())
+        key = _describe_key(repeated[0]["values"].as_py())
         raise FileFormatError(
-            f"two rows are {name}, so impressions cannot be assigned", file=str(path)
+            f"two rows are {key}, so impressions cannot be assigned", file=str(path)
         )
     return index
 

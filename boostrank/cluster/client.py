@@ -32,7 +32,6 @@ from boostrank.data.arrays import common_space
 from boostrank.data.frames import cut
 from boostrank.data.rows import fingerprint_of
 from boostrank.engines import get_backend, workers_of
-from boostrank.engines.base import StopTraining
 from boostrank.files.source import matching
 from boostrank.fit.callbacks import History
 from boostrank.fit.checkpoint import Checkpoint
@@ -70,8 +69,12 @@ def launcher_of(workers: Any) -> Launcher:
         workers = getattr(module, f"{kind.title()}Workers").from_text(kind, where)
     elif type(workers).__module__.startswith("distributed."):
         workers = import_module("boostrank.cluster.dask").DaskWorkers(workers)
-    launcher: Launcher = workers
-    return launcher
+    if not isinstance(workers, Launcher):
+        raise ParameterError(
+            f"workers={workers!r} must be text, such as 'local:2', a distributed.Client or a"
+            " boostrank.cluster.Launcher"
+        )
+    return workers
 
 
 @takes_options((*KEYWORDS.values(), *declared(ReadOptions).values(), *_OF_READERS))
@@ -110,8 +113,8 @@ def train(
 
             * `checkpoint`: the model is saved to its path periodically, and can be continued with
               `init_model`;
-            * `callbacks`: called in this process, without a model; `StopTraining` takes effect a
-              few rounds later;
+            * `callbacks`: called in this process after each round, without a model and without
+              the arguments that `MLflow` logs; `StopTraining` takes effect a few rounds later;
             * `folds` and `quality`: folds are of the queries of all workers, which read their rows
               into memory.
 
@@ -172,6 +175,8 @@ class ClusterTraining:
                     f"{name} is not supported on clusters; remove it, or train on one machine"
                 )
         self._checkpoint, self._callbacks = options.checkpoint, options.callbacks
+        for callback in self._callbacks:
+            _check_callback(callback)
         if not isinstance(self._checkpoint, Checkpoint | None) or (
             self._checkpoint and self._checkpoint.resume
         ):
@@ -213,10 +218,12 @@ class ClusterTraining:
         if sets and all(map(_is_path, sets)):
             sets = [sets]
         if is_files:
+            if not all(_is_path(path) for group in sets for path in as_list(group)):
+                raise ParameterError("valid must be paths, because the training data are")
             data, sets = _expand(as_list(data)), [_expand(as_list(group)) for group in sets]
         pairs = name_sets(sets, valid_names, data)
         if self.settings.patience and not sets and not self.on_folds:
-            raise ParameterError("early stopping needs a validation set")
+            raise ParameterError("early stopping needs a validation set: pass valid=, or folds=")
         launcher: Any = launcher_of(workers)
         with contextlib.closing(launcher):
             if launcher.rank:
@@ -279,7 +286,7 @@ class ClusterTraining:
                 [name for name in names if name.startswith(f"{kind} partition")] for kind in kinds
             ]
         if not groups[0]:
-            raise DataError("there are no training shards")
+            raise DataError("no worker has training rows: pass files, or a table with rows")
         training = assign_shards(groups[0], sizes, {})
         # Leave out workers without training rows.
         workers.ranks = [rank for rank in workers.ranks if training[workers.info[rank].name]]
@@ -342,7 +349,9 @@ class ClusterTraining:
             raise
         model, _ = results[0]
         if len({checksum for _, checksum in results}) > 1:
-            raise TrainingError("the workers have different models, so none of them is reliable")
+            raise TrainingError(
+                "the workers have different models, so none of them is reliable: train again"
+            )
         assert isinstance(model, RankingModel)
         model.info = self._of_all(model.info)
         if model.summary is not None:  # a single training
@@ -363,7 +372,9 @@ class ClusterTraining:
             for callback in (self._history, *callbacks):
                 try:
                     callback(env)
-                except StopTraining:
+                except Exception as stop:  # recognised as by `engines.base.Rounds`
+                    if not hasattr(stop, "best_iteration"):
+                        raise
                     self._workers.stop = True
         if news.model is not None:
             self._save_so_far(*news.model)
@@ -413,6 +424,21 @@ class ClusterTraining:
         return info | {"data": data, "training": training, "parameters": parameters}
 
 
+def _check_callback(callback: Any) -> None:
+    """Refuse callbacks that need a model, or that the client calls too late."""
+    name = getattr(callback, "__qualname__", type(callback).__name__)
+    if hasattr(callback, "stopping_rounds"):
+        raise ParameterError(
+            f"{name} cannot keep the best round on a cluster; pass the parameter"
+            " early_stopping_round="
+        )
+    if not callable(callback) or getattr(callback, "before_iteration", False):
+        raise ParameterError(
+            f"{name} is not supported on clusters, where callbacks run after each round, without a"
+            " model; remove it, or train on one machine"
+        )
+
+
 def _is_path(value: Any) -> bool:
     return isinstance(value, str | os.PathLike)
 
@@ -453,12 +479,15 @@ def assign_shards(
         path: {worker: sizes[worker][path] for worker in sizes if path in sizes[worker]}
         for path in shards
     }
+    # Refuse shards that no worker can read, or that differ between workers.
     owner: dict[str, str] = {}
     for path, workers in sizes_by_path.items():
         if not workers:
             raise errors.InputError(
                 f"{path}: no worker can read it. Workers read their shards from their own file"
                 " systems, so the path must exist on one of them"
+                + " that has training shards, too"
+                * bool(assigned)
             )
         if len(set(workers.values())) > 1:
             file_sizes = ", ".join(

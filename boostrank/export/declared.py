@@ -20,7 +20,7 @@ Declared = Sequence[str | Mapping[str, Any]]
 """
 
 
-_STAND_IN = re.compile(
+_MISSING_VALUE = re.compile(
     r'"field_value_factor"\s*:\s*{(?:[^{}]|{{[^{}]*}})*?"missing"\s*:\s*(?!null)'
     r'("[^"{}]*"|[^",{}\s]+)'
 )
@@ -47,7 +47,7 @@ def default_of(feature: str | Mapping[str, Any], unset: float) -> float:
     if default is None:
         query = feature.get("template") or extractor.get("query")
         text = query if isinstance(query, str) else json.dumps(query)
-        stand_in = _STAND_IN.search(text)
+        stand_in = _MISSING_VALUE.search(text)
         if stand_in is None:
             return unset
         default = stand_in[1].strip('"')

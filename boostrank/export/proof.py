@@ -159,8 +159,8 @@ class _Values:
         thresholds = np.nan_to_num(cuts(forest), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
         # Values beyond 1e30 stand for infinity, which text files cannot spell.
         left, right = thresholds - resolution, above(thresholds) + resolution
-        self._left = np.minimum(left, _LARGEST).astype(np.float32)
-        self._right = np.maximum(right, -_LARGEST).astype(np.float32)
+        self._left_values = np.minimum(left, _LARGEST).astype(np.float32)
+        self._right_values = np.maximum(right, -_LARGEST).astype(np.float32)
         self.categorical = np.zeros(n_features, bool)
         self.categorical[forest.feature[forest.categorical]] = True
         self._parent = parents(forest)
@@ -171,7 +171,7 @@ class _Values:
         categories.
         """
         rows = np.empty((n_rows, self.categorical.size), np.float32)
-        is_finite = np.isfinite(self._left) & np.isfinite(self._right)
+        is_finite = np.isfinite(self._left_values) & np.isfinite(self._right_values)
         for feature, is_categorical in enumerate(self.categorical):
             if is_categorical:
                 rows[:, feature] = self._rng.integers(0, self.n_categories, n_rows)
@@ -181,8 +181,8 @@ class _Values:
                 rows[:, feature] = self._rng.normal(size=n_rows)
                 continue
             drawn_nodes = self._rng.choice(nodes, n_rows)
-            left, right = self._left[drawn_nodes], self._right[drawn_nodes]
-            deviation = np.float64(np.std(self._left[nodes], dtype=np.float64))
+            left, right = self._left_values[drawn_nodes], self._right_values[drawn_nodes]
+            deviation = np.float64(np.std(self._left_values[nodes], dtype=np.float64))
             spread = deviation + abs(float(left[0])) / 16.0 + 1e-6
             with np.errstate(over="ignore"):
                 near_left = (left + self._rng.normal(scale=spread, size=n_rows)).astype(np.float32)
@@ -204,10 +204,10 @@ class _Values:
                 allowed = allowed_categories.get(feature, True)
                 allowed_categories[feature] = allowed & (self._goes_left(ancestor) != right)
             elif right:
-                bound = self._right[ancestor]
+                bound = self._right_values[ancestor]
                 lowest[feature] = max(lowest.get(feature, bound), bound)
             else:
-                bound = self._left[ancestor]
+                bound = self._left_values[ancestor]
                 highest[feature] = min(highest.get(feature, bound), bound)
             child, ancestor = ancestor, self._parent[ancestor]
         for feature in lowest.keys() | highest.keys():
@@ -222,7 +222,7 @@ class _Values:
             rows[0, feature] = self._one_of(reachable & goes_left)
             rows[1, feature] = self._one_of(reachable & ~goes_left)
         else:
-            rows[0, feature], rows[1, feature] = self._left[node], self._right[node]
+            rows[0, feature], rows[1, feature] = self._left_values[node], self._right_values[node]
         rows[2, feature] = np.nan
 
     def _goes_left(self, node: int) -> BoolArray:

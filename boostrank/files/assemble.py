@@ -118,9 +118,9 @@ class Totals:
         self.n_rows += block.n_rows
         self.n_lines += int(block.counts[slots.LINES])
 
-    def refuse(self, block: Block) -> None:
-        """Raise an error for the first unreadable row of the block, unless such rows are
-        skipped."""
+    def check_block(self, block: Block) -> None:
+        """Raise an error for the first unreadable row of the block, unless such rows are skipped.
+        Warn about a last line without a line feed."""
         if block.bad:
             error = self.why_refused(block.bad[0])
             if not self.reading.skip:
@@ -231,7 +231,7 @@ class Totals:
         for message in self.source.warnings:
             self.warn_or_refuse(message)
 
-    def describe(self, in_columns: str = "") -> None:
+    def warn_of_values(self, in_columns: str = "") -> None:
         """Warn about values and lines, where `in_columns` describes the columns with
         missing values."""
         if self.from_one:
@@ -303,7 +303,7 @@ class Assembler(Totals):
         self._query_texts |= block.words
         if block.bad and not self.reading.skip:  # the first error by line
             self._check_regroup(before_line=self.n_lines + block.bad[0].line)
-        self.refuse(block)
+        self.check_block(block)
         self.advance(block)
         if block.n_rows:
             if self.store is not None:
@@ -347,7 +347,7 @@ class Assembler(Totals):
             fullest = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
             column_counts = [f"{counts[column]:,} in {names[column]}" for column in fullest]
             in_columns = f": {list_names(column_counts, _SHOWN_COLUMNS)}"
-        self.describe(in_columns)
+        self.warn_of_values(in_columns)
         if weights_file is not None:
             queries = side_files.weighted(weights_file, in_order(weights), queries)
         unlabelled = int(np.isnan(labels).sum())
@@ -357,10 +357,10 @@ class Assembler(Totals):
         data = RankingDataset(
             features, labels, queries, names, origin, document_names, order, space.categories
         )
-        # Take the features of the training data, and the gain for the labels.
+        # Take the features of the training data by the names in text, and the gain for the labels.
         if source.place_of(base) is not None and reading.space is not None:
             data = data.only(reading.space.feature_names)
-            data = data.with_features(reading.space.feature_names, whose="the model")
+            data = data.with_features(reading.space.feature_names, whose="the training data")
         source.warn_of_categories("the training data")
         return data if reading.gain is None else data.with_gain(reading.gain, gain_columns)
 
@@ -439,6 +439,7 @@ class Assembler(Totals):
                 )
             weights.append(side_files.read_weights(part.weights_file, len(rows)))
             counts = len(rows), len(queries)
+            # A single file is checked later, and queries without ids are not counted yet.
             if len(parts) > 1 and self.n_queries and weights[-1].size not in counts:
                 raise FileFormatError(
                     f"{weights[-1].size:,} weights for {counts[1]:,} queries and {counts[0]:,} "
@@ -559,8 +560,8 @@ def pieces_of_files(
     chunk_bytes: int = _PIECE_CHUNK,
     **options: Any,
 ) -> Iterator[Any]:
-    """Yield the results of `work` for batches of rows in order, as `Named` objects if `keep_names`
-    is true.
+    """Yield the results of `work` for batches of rows in order, as `Named` objects if document
+    names are kept.
 
     Labels are ignored. Rows are not kept, so memory use does not grow with the files. A row with a
     feature that `like` lacks is refused, or skipped with `on_bad_line="skip"`.
@@ -592,9 +593,9 @@ def pieces_of_files(
         totals = Totals(data_source.reading, data_source)
         then = None if columns is None else tiles
         for file, block in data_source.blocks(chunk_bytes, resolve_threads(threads), then):
-            qids = block.row_ids() if data_source.reading.names else None
+            qids = block.row_ids() if data_source.reading.keeps_names else None
             totals.count(file, block)
-            totals.refuse(block)
+            totals.check_block(block)
             totals.advance(block)
             if progress is not None:
                 progress(data_source.done, data_source.total)
@@ -606,14 +607,14 @@ def pieces_of_files(
                     rows = sparse_matrix([block], base, like.n_features)
                     rows = rows if feature_columns is None else rows[:, feature_columns]
                 results = [work(rows)]
-            if not data_source.reading.names:
+            if not data_source.reading.keeps_names:
                 yield from results
             elif results:
                 yield Named(np.concatenate(results), qids, block.document_names)
         totals.check_rows()
         if not spec.is_table:
             _check_width(totals, base, like.n_features)
-            totals.describe()
+            totals.warn_of_values()
     data_source.warn_of_categories("the model")
 
 

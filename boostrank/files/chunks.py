@@ -33,7 +33,7 @@ STAND_INS = frozenset(
     b" 1.#qnan 1.#ind".split()
 )
 
-STANDS_FOR_MISSING = ": if it stands for a missing value, --missing-token {} reads it as one"
+MISSING_REMEDY = ": if it stands for a missing value, --missing-token {} reads it as one"
 
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 CELL = re.compile(rb"(^|[ \t])(qid|\d+):")

@@ -162,7 +162,7 @@ def _choose(
                 raise DataError(unknown_column(name, expression, usable))
     categorical_names = _coded(header, names, order, declared, options)
     # Prediction reads queries only to name them.
-    read_roles = {"qid", "id"} if options.names else set()
+    read_roles = {"qid", "id"} if options.keeps_names else set()
     if not options.rows_alone:
         read_roles |= {"label", "qid", "weight"}
     role_columns: dict[str, Any] = {role: roles[role] for role in read_roles & {*roles}}

@@ -91,7 +91,7 @@ class Reading(ReadOptions):
         return None if self.space is None else self.space.categories
 
     @property
-    def names(self) -> bool:
+    def keeps_names(self) -> bool:
         """Whether to keep document names."""
         return self.id is not None if self.keep_names is None else self.keep_names
 

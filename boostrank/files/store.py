@@ -3,10 +3,11 @@
 One pass over the files writes their float32 values, dense or sparse. Labels and queries stay in
 memory. Later steps (bins, hashes, predictions) read pieces of rows at the speed of the page cache.
 
-A cache entry is a file of another library, followed by a checksum of its content and its key. It
-is written under a new name and synced before it is renamed into place, so a killed run leaves the
-old or the new entry. If two runs write the same entry, the last one wins, and both are correct. An
-entry is ignored if it has another key or user, or is truncated or damaged.
+A cache entry is a file that an engine wrote, such as LightGBM's bins, followed by a checksum of
+its content and its key. It is written under a new name and synced before it is renamed into place,
+so a killed run leaves the old or the new entry. If two runs write the same entry, the last one
+wins, and both are correct. An entry is ignored if it has another key or user, or is truncated or
+damaged.
 """
 
 from __future__ import annotations
@@ -141,6 +142,7 @@ class StoredFeatures(InParts):
 
     def part(self, i: int, first: int, stop: int) -> Any:
         """Read rows of block i from disk, with the columns in the model's order."""
+        # Read up to the last column that is needed. The columns are put in order below.
         columns = self.shape[1] if self._order is None else max(self._order, default=-1) + 1
         block = [self.store.read(i, first, stop)]
         matrix: Any

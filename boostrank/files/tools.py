@@ -28,7 +28,7 @@ from typing import Any
 
 from boostrank.core.errors import DataError, InputError, ParameterError
 from boostrank.core.text import list_names
-from boostrank.files.formats.libsvm import declarations_in
+from boostrank.files.formats.libsvm import read_declarations
 from boostrank.files.pieces import (
     DataFiles,
     Output,
@@ -185,10 +185,10 @@ def _send(pieces: Iterable[Piece], outputs: Sequence[Output], choose: Choose) ->
         if piece.begins:
             at = choose(piece)
         if declarations is None:
-            declarations = b"" if piece.head else declarations_in(bytes(piece.text))
+            declarations = b"" if piece.head else read_declarations(bytes(piece.text))
         elif declarations and at is not None and not outputs[at].rows:
             # A later file may begin with declarations of its own.
-            repeated = b"" if declarations_in(bytes(piece.text)) else declarations
+            repeated = b"" if read_declarations(bytes(piece.text)) else declarations
             outputs[at].write(repeated)
         if at is not None:
             outputs[at].add(piece)

@@ -1,5 +1,7 @@
-"""Execution of a plan: a single training or folds, on the features that occur if absent ones take
-memory, within the limit of trees.
+"""Execution of a plan: a single training, or one for each fold, whose models are averaged.
+
+Engines that store absent values train on the columns that occur. Models are cut to the limit of
+trees.
 
 With folds, each of the K models is stopped early on a different fold of whole queries, so their
 mean is trained on all queries (Breiman 1996, "Bagging predictors"). `make experiment
@@ -120,10 +122,11 @@ class Folds:
             if np.bincount(numbers[counted] % count, minlength=count).min() < 2:
                 numbers[np.lexsort((numbers, ~counted))] = np.arange(total)
         numbers = numbers[first : first + len(self._data.queries)]
-        self.fold, self._part = numbers % count, self._data.take
+        self.fold = numbers % count
+        self._part: Callable[..., RankingDataset] = self._data.take
         self._fold_starts: FoldStarts | None = None
         if shares and training.engine.shares_bins and self._collective.is_alone:
-            self._part = Whole(self._data).part
+            self._part = Whole(self._data).part  # without copies of the rows
             # Inner folds are shifted, so that they vary between folds.
             self._fold_starts = FoldStarts(self.fold, (numbers // count + self.fold) % FOLDS)
 
@@ -175,7 +178,14 @@ def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
         record = dict(model.info.data or {})
         record |= {"features": len(names), "feature_names": list(names)}
         record["fingerprint"] = plan.train_set.fingerprint
-        model = model.altered(booster=engine.load(body), info=model.info | {"data": record})
+        info = model.info | {"data": record}
+        if plan.preset.folds or info.renewed:
+            joined = reduce(RankingDataset.join, (plan.train_set, *plan.valid_sets))
+            if info.renewed is None:
+                record["fingerprint"] = joined.fingerprint
+            else:
+                info |= {"renewed": {**info.renewed, "fingerprint": joined.fingerprint}}
+        model = model.altered(booster=engine.load(body), info=info)
     return model
 
 
@@ -184,7 +194,7 @@ def _train_once(plan: Plan) -> RankingModel:
     too.
     """
     (training,) = plan.trainings
-    model, sets = run(training), [plan.train_set, *plan.held_out_sets]
+    model, sets = run(training), [plan.train_set, *plan.valid_sets]
     renews = plan.preset.quality == QUICK and training.patience > 0 and len(sets) > 1
     if renews and plan.collective.is_alone and not any(data.on_disk for data in sets):
         joined = reduce(RankingDataset.join, sets)
@@ -207,7 +217,7 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
         each metric over all held-out queries, which were scored by the models trained without them.
     """
     first = plan.trainings[0]
-    sets = (plan.train_set, *plan.held_out_sets)
+    sets = (plan.train_set, *plan.valid_sets)
     data = reduce(RankingDataset.join, sets)
     bind = partial(
         BoundMetrics,
@@ -224,6 +234,7 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
         if metric.function is None:  # a user's function may not accept equal scores
             per_query = bind([metric]).per_query(np.zeros(data.n_documents))
             measurable = np.isfinite(per_query[main])
+    # Measure each fold only if something reads the values.
     measures = bool(first.callbacks or fold_ended or first.feval or first.patience)
     whole = replace(first, train_set=data)
     folds = Folds(whole, plan.preset.folds, plan.seed, measurable, measures=measures)
@@ -231,8 +242,9 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
     for fold in range(len(plan.preset.members)):
         plan, model = _train_member(plan, folds, fold)
         if not models:
-            # Refuse models that cannot be averaged, such as linear ones, after the first fold.
+            # Refuse models that cannot be averaged, and limits on trees, after the first fold.
             average([model])
+            cap_trees([model] * len(plan.preset.members), first.tree_limit)
         models.append(model)
         if fold_ended is not None and not fold_ended(fold, plan.trainings[fold], model):
             break
@@ -269,9 +281,11 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
 
 
 def _train_member(plan: Plan, folds: Folds, fold: int) -> tuple[Plan, RankingModel]:
-    """Train the member of a fold, or the first member in place of one that fails. Return the model,
-    and the plan with the member that it has. A failure of a member that an earlier fold has is
-    raised.
+    """Train the member of a fold. If it fails on this machine, and no earlier fold has the same
+    member, train the first member instead.
+
+    Returns:
+        The plan with the member that was trained, and the model.
     """
     members, training = plan.preset.members, plan.trainings[fold]
     checkpoint = training.checkpoint
@@ -280,7 +294,8 @@ def _train_member(plan: Plan, folds: Folds, fold: int) -> tuple[Plan, RankingMod
     try:
         return plan, run(replace(folds.training(training, fold), checkpoint=checkpoint))
     except BoostrankError as error:
-        if fold == 0 or members[fold] in members[:fold]:
+        is_alone = plan.collective.is_alone  # other workers would go on with the member
+        if fold == 0 or members[fold] in members[:fold] or not is_alone:
             raise
         message = f"fold {fold + 1}: {training.name}: {error}; trained as {members[0].name} instead"
         warn_user(message, DataWarning)

@@ -280,7 +280,7 @@ class Plan:
         return int(pop_param(dict(self.params), SEED_NAMES, 0))
 
     @property
-    def held_out_sets(self) -> tuple[RankingDataset, ...]:
+    def valid_sets(self) -> tuple[RankingDataset, ...]:
         """Validation sets, without the training set."""
         return tuple(data for _, data in self.valid if data is not self.train_set)
 

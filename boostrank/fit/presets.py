@@ -100,7 +100,7 @@ def choose_preset(plan: Plan) -> Preset:
         plan.options,
         plan.collective,
     )
-    train_set, valid_sets = plan.train_set, plan.held_out_sets
+    train_set, valid_sets = plan.train_set, plan.valid_sets
     quality, folds = options.quality or PLAIN, options.folds or 0
     rounds = settings.rounds if options.rounds or settings.rounds != DEFAULT_ROUNDS else None
     note = why_no_folds(train_set, collective) if quality == GOOD and not folds else ""

@@ -35,6 +35,7 @@ from boostrank.objective.mixture import objective_from_dict
 from boostrank.records import RenewalRecord
 
 _ROWS = 1 << 16  # rows whose leaves are found together
+_NOT_REFITTED = "the leaves of this model cannot be refitted; train a new one"
 _OF_CATEGORIES = "categorical splits have a penalty of their own"
 _CHANGES_LEAVES = (
     "lambda_l1",
@@ -54,8 +55,9 @@ def renew_leaves(model: RankingModel, training: Training) -> RankingModel:
         training: the training with all queries as its training set.
 
     Returns:
-        The renewed model, or the same model where `find_other_rule` gives a reason or its rounds
-        differ.
+        The renewed model. The same model, if it continues another, its objective or learning rate
+        changed between rounds, its objective is not boostrank's, it has categories or several trees
+        a round, or `find_other_rule` gives a reason.
     """
     objective, engine = training.objective, training.engine
     if training.init_model is not None or (model.info.training or {}).get("mixed_steps"):
@@ -126,7 +128,7 @@ def refit(
     ranker, threads = as_model(model), resolve_threads(threads)
     engine = get_backend(ranker.backend)
     if ranker.categories:
-        raise ModelError(f"its leaves cannot be refitted: {_OF_CATEGORIES}")
+        raise ModelError(f"{_NOT_REFITTED}: {_OF_CATEGORIES}")
     parsed = engine.format.parse(ranker.to_bytes())
     values, gain = engine.format.leaf_values(parsed), ranker.info.gain
     parts = list(_parts_of(ranker, engine, len(values)))
@@ -137,9 +139,10 @@ def refit(
         )
     if gain is not None and data.gain is None:
         data = data.with_gain(gain)
-    if gain not in (None, data.gain):
+    if gain != data.gain:
         raise DataError(
-            f"the model learnt the gain {gain!r}, but the data have {data.gain!r}: leave it out"
+            f"the model learnt the gain {gain!r}, but the data have {data.gain!r}: read them"
+            " without gain="
         )
     # What is left of the scores without the grown trees is the linear start, which the parts that
     # began with it share.
@@ -205,18 +208,18 @@ def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Par
         elif training.get("mixed_steps"):
             reason = "its objective or learning rate changed between rounds"
         if reason:
-            raise ModelError(f"its leaves cannot be refitted: {reason}")
+            raise ModelError(f"{_NOT_REFITTED}: {reason}")
         try:
             objective = objective_from_dict(described)
         except ParameterError as error:
             name = str(described.get("name"))[:40]
             raise ModelError(
-                f"its leaves cannot be refitted: its objective {name!r} cannot be restored: {error}"
+                f"{_NOT_REFITTED}: its objective {name!r} cannot be restored: {error}"
             ) from error
         # Schedules span the rounds of the whole training, of which early stopping may keep fewer.
         rounds = (training.get("rounds") or 0) + (training.get("rounds_before") or 0)
         yield _Part(
-            rounds=part.get("rounds", rounds),
+            rounds=part["rounds"],
             weight=float(part.get("weight", 1.0 / len(records))),
             objective=objective.scale_to(rounds),
             params=params,

@@ -144,7 +144,7 @@ def _check_labels(plan: Plan) -> None:
         )
     if settings.gain != "exponential" or not plan.collective.is_alone:
         return
-    for data in (plan.train_set, *plan.held_out_sets):
+    for data in (plan.train_set, *plan.valid_sets):
         broken = data.labels[data.labels != np.floor(data.labels)]
         if broken.size:
             message = f"label {broken[0]:g} is no whole number, and its gain is 2^label - 1"

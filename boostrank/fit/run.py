@@ -69,33 +69,6 @@ def run(training: Training) -> RankingModel:
         if hasattr(callback, "begins"):
             callback.begins(info)
 
-    def finish(booster: Any, best_round: int) -> RankingModel:
-        """Return the model for a trained booster. `best_round` 0 stands for all rounds."""
-        data, stats = training.train_set, getattr(gradient, "stats", None)
-        summary = TrainingSummary(
-            rows=data.n_documents,
-            queries=len(data.queries),
-            dead_queries=getattr(stats, "dead_queries", None),
-            floored=getattr(stats, "floored", None),
-            kernel_seconds=getattr(gradient, "seconds", 0.0),
-            rounds=history.rounds,
-            best_round=best_round or booster.rounds,
-            seconds=time.perf_counter() - started,
-            metric_seconds=metrics.seconds,
-        )
-        # Round the leaves, and put the fills into the splits.
-        booster = booster.finished(training.categories_by_column)
-        if training.fill:
-            filled = engine.format.filled(booster.to_bytes(), training.fill_values)
-            booster = engine.load(filled)
-        return RankingModel(
-            booster,
-            best_rounds=best_round,
-            info=info,
-            evals_result=history.values,
-            summary=summary,
-        )
-
     # Train, from the checkpoint if there is one.
     checkpoint, resumed = training.checkpoint, None
     start_scores = () if start is None else start.scores_of(rows, training.n_threads)
@@ -118,8 +91,32 @@ def run(training: Training) -> RankingModel:
             resumed=resumed,
             objective=training.objective,
         )
-        grown = _grow(training, request)
-    return finish(*grown)
+        booster, best_round = _grow(training, request)
+    # Summarise the training.
+    data, stats = training.train_set, getattr(gradient, "stats", None)
+    summary = TrainingSummary(
+        rows=data.n_documents,
+        queries=len(data.queries),
+        dead_queries=getattr(stats, "dead_queries", None),
+        floored=getattr(stats, "floored", None),
+        kernel_seconds=getattr(gradient, "seconds", 0.0),
+        rounds=history.rounds,
+        best_round=best_round or booster.rounds,  # 0 stands for all rounds
+        seconds=time.perf_counter() - started,
+        metric_seconds=metrics.seconds,
+    )
+    # Round the leaves, and put the fills into the splits.
+    booster = booster.finished(training.categories_by_column)
+    if training.fill:
+        filled = engine.format.filled(booster.to_bytes(), training.fill_values)
+        booster = engine.load(filled)
+    return RankingModel(
+        booster,
+        best_rounds=best_round,
+        info=info,
+        evals_result=history.values,
+        summary=summary,
+    )
 
 
 def _grow(training: Training, request: TrainRequest) -> tuple[Any, int]:
@@ -145,14 +142,21 @@ def check(training: Training) -> None:
 
 
 def begin(training: Training, train_set: RankingDataset) -> tuple[Any, CrossFitted | None]:
-    """Return the booster to continue, or a linear start and its booster, if there are any.
+    """Return the booster that the trees are added to, and the linear start that it contains, if
+    there are any.
 
     Args:
-        train_set: the complete training set.
+        train_set: the complete training set, with its columns within queries.
+
+    Raises:
+        ParameterError: the booster leaves no tree within the limit.
     """
     engine, model = training.engine, training.init_model
     if model is not None:
         earlier, rounds = model._booster, training.rounds_before
+        if training.tree_limit is not None:
+            trees = model.tree_counts.after(rounds) if engine.grows_trees else 0
+            check_limit(training.tree_limit, engine, earlier=trees)
         if rounds < earlier.rounds:
             earlier = engine.load(earlier.to_bytes(rounds))
         return earlier, None
@@ -166,7 +170,7 @@ def begin(training: Training, train_set: RankingDataset) -> tuple[Any, CrossFitt
         booster = engine.begin_with(start.start)
     if training.tree_limit is not None:
         start_trees = 0 if start is None else len(start.start.curves)
-        check_limit(training.tree_limit, engine, start_trees)
+        check_limit(training.tree_limit, engine, start=start_trees)
     return booster, start
 
 
@@ -191,6 +195,7 @@ def _engine_errors(engine: Backend, train_set: RankingDataset) -> Iterator[None]
         message = f"{engine.name}: {refusal(error)}"
         if "label" not in message.lower():
             raise TrainingError(message) from error
+        # Engines refuse labels without their rows. Find the first odd one.
         labels = train_set.labels
         odd = np.flatnonzero(
             (labels < 0) | (labels > MAX_EXPONENTIAL_LABEL) | (labels != np.floor(labels))
@@ -206,7 +211,7 @@ def _engine_errors(engine: Backend, train_set: RankingDataset) -> Iterator[None]
 _INDIFFERENT = {"num_threads", "nthread", "verbosity", "verbose"}
 """Parameters that do not affect the model."""
 _STEPS = {"learning_rate": 0.1, "lambda_l2": 0.0, "reg_lambda": 0.0}
-"""Parameters that determine the values of leaves, with their defaults."""
+"""Parameters in the equation of `fit.renewal`, with their defaults."""
 _CHANGE_STEPS = ("_ResetParameterCallback", "LearningRateScheduler")
 """Classes of the engines' callbacks that change the learning rate between rounds."""
 

@@ -51,20 +51,22 @@ def cap_trees(
     return capped_models, {"trees": trees_after(rounds), "max_trees": trees}
 
 
-def check_limit(trees: int, engine: Backend, start: int = 0) -> None:
-    """Raise an error if the engine grows no trees, or a start of `start` trees leaves none for a
-    round.
+def check_limit(trees: int, engine: Backend, *, start: int = 0, earlier: int = 0) -> None:
+    """Raise an error if the engine grows no trees, or a linear start of `start` trees or a model
+    of `earlier` trees leaves none for a round.
     """
     if not engine.grows_trees:
         raise ParameterError(
             f"max_trees does not apply: models with backend={engine.name!r} have no trees"
         )
-    if trees <= start:
-        raise _too_few(trees, start + 1, start)
+    if trees <= start + earlier:
+        raise _too_few(trees, start + earlier + 1, start, earlier)
 
 
-def _too_few(trees: int, fewest_trees: int, start: int) -> ParameterError:
+def _too_few(trees: int, fewest_trees: int, start: int, earlier: int = 0) -> ParameterError:
     message = f"max_trees={trees} is too low: the model has at least {fewest_trees} trees"
+    if earlier:
+        message += f", including {earlier} of init_model"
     if start:
         message += f", including {start} of the linear start (one per feature);"
         message += " start='none' omits it"

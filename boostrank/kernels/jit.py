@@ -211,7 +211,7 @@ class CompiledFunction(Generic[P, R]):
         if not self._folders:
             return
         directory = cache_directory()
-        fault = write_fault(directory)
+        fault = find_write_fault(directory)
         if not fault:
             try:
                 self._folders[-1].save_overload(signature, code)
@@ -276,7 +276,7 @@ def compile_aside(functions: Iterable[CompiledFunction[..., Any]]) -> None:
     core, or if nothing can be cached, it does nothing.
     """
     missing = [function for function in functions if function.is_ours and not function.at_hand]
-    if not missing or machine.available_threads() < 2 or write_fault(cache_directory()):
+    if not missing or machine.available_threads() < 2 or find_write_fault(cache_directory()):
         return
     nowhere = subprocess.DEVNULL
     command = [sys.executable, "-P", "-c", _COMPILE, *sys.path]
@@ -413,7 +413,7 @@ def shipped_code() -> ShippedCode:
 
 
 @cache
-def write_fault(directory: str) -> str:
+def find_write_fault(directory: str) -> str:
     """Create a folder if it does not exist, and return why no file can be written there, or an
     empty text.
     """

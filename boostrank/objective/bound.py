@@ -223,16 +223,16 @@ def _check_pairs(objective: Any, queries: QueryIndex) -> None:
     """Reject queries that need more pairs than a query of `MAX_QUADRATIC_DOCUMENTS` documents
     has.
     """
-    spec, values, longest = objective.spec, objective.params, queries.longest
+    spec, params, longest = objective.spec, objective.params, queries.longest
     # Find what makes the number of pairs grow, and what reduces it.
     limit = MAX_QUADRATIC_DOCUMENTS**2 // max(longest, 1)
     depth, remedy = longest if spec.quadratic else 0, "use another one, such as lambdarank"
-    if values.get("sums") == "direct":
+    if params.get("sums") == "direct":
         depth, remedy = longest, "replace sums=direct by sums=fast"
-    elif "truncation_level" in values:
-        depth, remedy = values["truncation_level"], f"set truncation_level to at most {limit:,}"
-    elif values.get("neighbors") == 0 and values["mode"] != "classic":
-        depth, remedy = values["k"] or longest, f"set neighbors, or k to at most {limit:,}"
+    elif "truncation_level" in params:
+        depth, remedy = params["truncation_level"], f"set truncation_level to at most {limit:,}"
+    elif params.get("neighbors") == 0 and params["mode"] != "classic":
+        depth, remedy = params["k"] or longest, f"set neighbors, or k to at most {limit:,}"
     pairs = longest * min(depth, longest)
     if pairs > MAX_QUADRATIC_DOCUMENTS**2:
         raise DataError(

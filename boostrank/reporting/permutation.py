@@ -44,7 +44,7 @@ class Losses(NamedTuple):
     Args:
         base: float64[Q], metric of each query before shuffling, with NaN for excluded queries.
         loss, low, high: float64[U], mean loss over queries and its 95% bootstrap interval.
-        p: float64[U], two-sided p-value for a mean loss of zero, from `p_of_means`.
+        p: float64[U], two-sided p-value for a mean loss of zero, from `p_values`.
     """
 
     base: Float64Array
@@ -106,10 +106,10 @@ def measure_losses(
     mean_losses = np.ascontiguousarray(sums[:, is_counted].T / repeats)
     low, high = bootstrap_intervals(mean_losses, weights, seed=seed)
     loss = (weights / weights.sum()) @ mean_losses
-    return Losses(base, loss=loss, low=low, high=high, p=p_of_means(mean_losses, weights))
+    return Losses(base, loss=loss, low=low, high=high, p=p_values(mean_losses, weights))
 
 
-def p_of_means(values: Float64Array, weights: Float64Array) -> Float64Array:
+def p_values(values: Float64Array, weights: Float64Array) -> Float64Array:
     """Return two-sided p-values for zero weighted means, float64[m]. With equal weights, this is
     Student's t test.
 

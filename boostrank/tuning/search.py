@@ -328,7 +328,7 @@ class _Search:
             "metric": self.metric,
             "conventions": str(self.plan.conventions),
             "seed": self.seed,
-            "data": [data.fingerprint for data in (self.plan.train_set, *self.plan.held_out_sets)],
+            "data": [data.fingerprint for data in (self.plan.train_set, *self.plan.valid_sets)],
         } | ({} if query_columns is None else query_columns.record)
 
     def measure_start(self, study: Any) -> None:
@@ -447,7 +447,7 @@ class _Search:
 
     def _held_out(self, fold: int) -> RankingDataset:
         """Return the queries on which a fold's model is evaluated."""
-        return self.plan.held_out_sets[0] if self._folds is None else self._folds.held_out(fold)
+        return self.plan.valid_sets[0] if self._folds is None else self._folds.held_out(fold)
 
     def _behind(self, so_far: Float64Array, against: Float64Array) -> bool:
         """Return True if the deficit is larger than the variation between queries and chance can

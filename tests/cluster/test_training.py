@@ -120,12 +120,12 @@ def few_rows(block: int = 700, ranked: int = 400, regressed: int = 600) -> None:
     """From now on, in this process, a start is learnt from fewer rows."""
     start_rows._NUMBERS_A_BLOCK = block
     for module in (cross_fit, start_rows):
-        module.RANKED, module.REGRESSED = ranked, regressed
+        module.RANKED_DOCUMENTS, module.FITTED_DOCUMENTS = ranked, regressed
 
 
 @pytest.fixture
 def learnt_from_few(cluster: Any) -> Iterator[None]:
-    real = start_rows._NUMBERS_A_BLOCK, start_rows.RANKED, start_rows.REGRESSED
+    real = start_rows._NUMBERS_A_BLOCK, start_rows.RANKED_DOCUMENTS, start_rows.FITTED_DOCUMENTS
     few_rows()
     cluster.run(few_rows)
     yield
@@ -249,6 +249,51 @@ def test_a_callback_that_stops_ends_the_training_on_all_workers(cluster: Any, da
 
     model = train(cluster, PARAMS, [data / "s*.txt"], 100_000, callbacks=[stop])
     assert 1 <= model.best_iteration < 100_000
+
+
+def test_lightgbms_exception_ends_the_training_on_all_workers(cluster: Any, data: Path) -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+
+    def stop(env: Any) -> None:
+        raise lightgbm.callback.EarlyStopException(env.iteration, [])
+
+    model = train(cluster, PARAMS, [data / "s*.txt"], 100_000, callbacks=[stop])
+    assert 1 <= model.best_iteration < 100_000
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("EarlyStopping", lambda: boostrank.EarlyStopping(3)),
+        ("LearningRateScheduler", lambda: xgboost_callback("LearningRateScheduler")),
+        ("_ResetParameterCallback", lambda: lightgbm_callback("reset_parameter")),
+    ],
+)
+def test_callbacks_that_a_cluster_cannot_call_are_refused(name: str, make: Any, data: Path) -> None:
+    with pytest.raises(ParameterError, match=name):
+        train("local:2", PARAMS, [data / "s*.txt"], 2, callbacks=[make()])
+
+
+def xgboost_callback(name: str) -> Any:
+    callbacks = pytest.importorskip("xgboost").callback
+    return getattr(callbacks, name)(lambda round: 0.1)
+
+
+def lightgbm_callback(name: str) -> Any:
+    return getattr(pytest.importorskip("lightgbm"), name)(learning_rate=lambda round: 0.1)
+
+
+@pytest.mark.parametrize("workers", [2, None, ["local:2"]])
+def test_other_objects_are_no_workers(workers: Any, data: Path) -> None:
+    with pytest.raises(ParameterError, match="local:2"):
+        train(workers, PARAMS, [data / "s*.txt"], 2)
+
+
+def test_validation_tables_need_training_tables(data: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"f": [1.0], "qid": [1], "label": [0]})
+    with pytest.raises(ParameterError, match="valid"):
+        train("local:2", PARAMS, [data / "s*.txt"], 2, valid=table)
 
 
 @pytest.mark.parametrize("case", ["training", "validation"])

@@ -157,7 +157,9 @@ def test_first_use_cli_05_a_cache_that_cannot_be_written_is_read(
 
     if jit.numba.config.DISABLE_JIT:
         pytest.skip("nothing is cached here")
-    monkeypatch.setattr(jit, "write_fault", jit.cache(lambda directory: "Read-only file system"))
+    monkeypatch.setattr(
+        jit, "find_write_fault", jit.cache(lambda directory: "Read-only file system")
+    )
     monkeypatch.setattr(jit, "cache_directory", jit.cache(lambda: str(tmp_path)))
     jit._say_missing.cache_clear()
     doubled = jit.entry_point(jit.FLOAT(jit.FLOAT))(double)
@@ -165,12 +167,14 @@ def test_first_use_cli_05_a_cache_that_cannot_be_written_is_read(
     with pytest.warns(RuntimeWarning, match="Read-only"):
         assert doubled(2.0) == 4.0
     assert not list(tmp_path.rglob("*.nb*"))
-    monkeypatch.setattr(jit, "write_fault", jit.cache(lambda directory: ""))
+    monkeypatch.setattr(jit, "find_write_fault", jit.cache(lambda directory: ""))
     kept = jit.entry_point(jit.FLOAT(jit.FLOAT))(double)
     kept.is_ours = True
     assert kept(2.0) == 4.0
     assert list(tmp_path.rglob("*.nbi"))
-    monkeypatch.setattr(jit, "write_fault", jit.cache(lambda directory: "Read-only file system"))
+    monkeypatch.setattr(
+        jit, "find_write_fault", jit.cache(lambda directory: "Read-only file system")
+    )
     jit._say_missing.cache_clear()
     loaded = jit.entry_point(jit.FLOAT(jit.FLOAT))(double)
     loaded.is_ours = True

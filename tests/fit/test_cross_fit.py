@@ -245,8 +245,8 @@ def test_of_many_documents_some_parts_are_learnt_from(monkeypatch: Any) -> None:
     few = start_rows.spread(every, 20)
     assert few == every[:: -(-SIZES.sum() // 20)]
     for module in (cross_fit, start_rows):
-        monkeypatch.setattr(module, "RANKED", 20)
-        monkeypatch.setattr(module, "REGRESSED", 40)
+        monkeypatch.setattr(module, "RANKED_DOCUMENTS", 20)
+        monkeypatch.setattr(module, "FITTED_DOCUMENTS", 40)
     start, x = cross_fitted(make_dataset(), "exponential"), make_dataset().features
     assert np.corrcoef(start.scores, said(start.start, x))[0, 1] > 0.3
     assert start.scores.size == SIZES.sum()

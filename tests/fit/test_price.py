@@ -101,6 +101,30 @@ def test_a_start_of_too_many_trees_is_refused_before_the_first_round(
     assert count_trees(model) == start + 1
 
 
+def test_a_limit_below_a_tree_for_each_fold_ends_after_the_first(data: RankingDataset) -> None:
+    begun: list[int] = []
+
+    def watch(env: Any) -> None:
+        begun.append(env.iteration == env.begin_iteration)
+
+    params = PARAMS | {"objective": "xe-ndcg"}
+    with pytest.raises(ParameterError, match=r"max_trees=2 .*at least 3"):
+        boostrank.train(params, data, 2, folds=3, max_trees=2, callbacks=[watch])
+    assert sum(begun) == 1
+
+
+def test_a_model_that_is_continued_needs_room_for_a_tree(data: RankingDataset) -> None:
+    params = {"objective": "xe-ndcg", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+    model = boostrank.train(params, data, 5)
+    rounds: list[int] = []
+    watch = [lambda env: rounds.append(env.iteration)]
+    with pytest.raises(ParameterError, match=r"max_trees=5 .* 6 trees.* 5 of init_model"):
+        boostrank.train(params, data, 5, init_model=model, max_trees=5, callbacks=watch)
+    assert rounds == []
+    continued = boostrank.train(params, data, 5, init_model=model, max_trees=6)
+    assert count_trees(continued) == 6
+
+
 def test_fewer_trees_than_a_start_has_are_refused(
     data: RankingDataset, models: list[RankingModel]
 ) -> None:

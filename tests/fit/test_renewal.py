@@ -190,6 +190,9 @@ def test_a_refit_takes_the_gain_of_the_model(few: RankingDataset) -> None:
     np.testing.assert_allclose(refit(model, few).predict(few), model.predict(few), atol=1e-5)
     with pytest.raises(DataError, match="gain"):
         refit(model, few.with_gain("3 * label"))
+    plain = train(PARAMS | {"objective": "lambdarank"}, few, 2)
+    with pytest.raises(DataError, match="gain"):
+        refit(plain, few.with_gain("2 * label"))
 
 
 def test_a_refit_of_an_average_is_the_average_of_refits(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,6 +62,25 @@ def test_xgboosts_model_is_the_one_of_all_columns(
         assert model.to_bytes() == whole.to_bytes()
         assert model.info == whole.info
     assert model.evals_result == whole.evals_result
+
+
+@pytest.mark.parametrize("how", [{"folds": 2}, {"quality": "quick"}])
+def test_the_record_names_all_rows_that_xgboost_learnt_from(
+    how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("xgboost")
+    narrow = [make_hashed_dataset(250, seed, 200) for seed in (0, 1)]
+    data, valid = [widen_rows(rows) for rows in narrow]
+
+    def record() -> Any:
+        params = dict(NARROW, early_stopping_round=1, objective="xe-ndcg")
+        model = boostrank.train(params, data, 4, valid_sets=[valid], backend="xgboost", **how)
+        return model.info.data, model.info.renewed
+
+    assert record()[0]["queries"] == len(data.queries) * (2 if "folds" in how else 1)
+    narrowed = record()
+    monkeypatch.setattr(Plan, "used_columns", lambda *_: None)
+    assert narrowed == record()
 
 
 def test_columns_that_xgboost_trains_without_are_none_of_a_start() -> None:

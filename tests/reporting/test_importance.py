@@ -27,7 +27,7 @@ from boostrank.kernels.forest import Walker
 from boostrank.metrics import Metric
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting import Importance, importance
-from boostrank.reporting.permutation import Losses, Unit, measure_losses, p_of_means
+from boostrank.reporting.permutation import Losses, Unit, measure_losses, p_values
 from boostrank.reporting.scoring import Engine
 from boostrank.reporting.section import Context
 from boostrank.reporting.segments import holm
@@ -401,16 +401,16 @@ def test_useful_and_harmful_are_significant_over_all_features() -> None:
     """
     values = np.random.default_rng(1).normal(size=(200, 60))
     weights = np.random.default_rng(2).uniform(0.5, 2.0, 200)
-    p = p_of_means(values, weights)
+    p = p_values(values, weights)
     assert (p < 0.05).any()
     assert (holm(p) >= 0.05).all()
     np.testing.assert_allclose(
-        p_of_means(values, np.ones(200)), stats.ttest_1samp(values, 0.0).pvalue, rtol=1e-9
+        p_values(values, np.ones(200)), stats.ttest_1samp(values, 0.0).pvalue, rtol=1e-9
     )
-    assert p_of_means(np.zeros((5, 1)), np.ones(5)).tolist() == [1.0]
-    assert p_of_means(np.ones((5, 1)), np.ones(5)).tolist() == [0.0]
-    assert p_of_means(np.ones((1, 1)), np.ones(1)).tolist() == [1.0]
-    assert p_of_means(np.array([[1.0], [0.5]]), np.array([1.0, 1e-30])).tolist() == [1.0]
+    assert p_values(np.zeros((5, 1)), np.ones(5)).tolist() == [1.0]
+    assert p_values(np.ones((5, 1)), np.ones(5)).tolist() == [0.0]
+    assert p_values(np.ones((1, 1)), np.ones(1)).tolist() == [1.0]
+    assert p_values(np.array([[1.0], [0.5]]), np.array([1.0, 1e-30])).tolist() == [1.0]
 
 
 @pytest.mark.parametrize(
@@ -426,6 +426,6 @@ def test_useful_and_harmful_are_significant_over_all_features() -> None:
 )
 def test_a_query_of_much_weight_makes_no_false_positives(weights: np.ndarray) -> None:
     values = np.random.default_rng(5).normal(size=(weights.size, 4000))
-    assert (p_of_means(values, weights) < 0.05).mean() < 0.06
+    assert (p_values(values, weights) < 0.05).mean() < 0.06
     far = values + 10.0
-    assert weights.max() > 0.9 * weights.sum() or (p_of_means(far, weights) < 0.05).mean() > 0.2
+    assert weights.max() > 0.9 * weights.sum() or (p_values(far, weights) < 0.05).mean() > 0.2

@@ -64,6 +64,17 @@ def test_a_large_file_is_estimated_from_its_beginning(file: Path) -> None:
     assert surveyed.nonzero == pytest.approx(0.5, abs=0.03)
 
 
+@pytest.mark.usefixtures("small_sample")
+def test_many_small_files_are_estimated_from_a_few(file: Path, tmp_path: Path) -> None:
+    for number in range(100):
+        lines = file.read_bytes().splitlines(keepends=True)[60 + 40 * number :][:40]
+        (tmp_path / f"part-{number:02}.txt").write_bytes(b"".join(lines))
+    surveyed = survey(str(tmp_path / "part-*.txt"))
+    assert not surveyed.exact
+    assert surveyed.sampled_rows < 4_000
+    assert surveyed.rows == pytest.approx(4_000, rel=0.05)
+
+
 def test_a_compressed_file_is_unpacked_at_its_beginning_and_scaled(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

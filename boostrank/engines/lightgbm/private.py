@@ -93,15 +93,16 @@ def current_scores(booster: Any, data: Any) -> Array:
 
 # Parameters that do not affect bins; any other one, including unknown ones, is part of the key of
 # cached bins.
-_INDIFFERENT_TO_BINS = """
+_INDIFFERENT_TO_BINS = frozenset(
+    """
     num_threads verbosity objective metric learning_rate num_leaves num_iterations max_depth
     lambda_l1 lambda_l2 min_gain_to_split min_sum_hessian_in_leaf bagging_fraction bagging_freq
     bagging_seed feature_fraction feature_fraction_bynode feature_fraction_seed extra_trees
     extra_seed boosting drop_rate drop_seed max_drop skip_drop path_smooth deterministic
     force_col_wise force_row_wise histogram_pool_size early_stopping_round first_metric_only
     eval_at max_delta_step label_gain lambdarank_truncation_level lambdarank_norm sigmoid
-"""
-_NO_BINS = frozenset(_INDIFFERENT_TO_BINS.split())
+""".split()
+)
 
 
 class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
@@ -180,7 +181,9 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         aliases = parameter_names()
         engine_params = {aliases.get(name, name): value for name, value in self.params.items()}
         binning = {
-            name: value for name, value in sorted(engine_params.items()) if name not in _NO_BINS
+            name: value
+            for name, value in sorted(engine_params.items())
+            if name not in _INDIFFERENT_TO_BINS
         }
         return {
             "engine": f"lightgbm {lightgbm.__version__}",

@@ -21,9 +21,9 @@ from boostrank.files.blocks import Fault
 from boostrank.files.chunks import (
     HEAD,
     LONE_RETURN,
+    MISSING_REMEDY,
     NUL_BYTE,
     STAND_INS,
-    STANDS_FOR_MISSING,
     Text,
     TextFile,
     open_text,
@@ -230,7 +230,7 @@ class CsvSource(TableSource):
         # Suggest the option or edit that fits the kind of word.
         typed, remedy = typed_names(name), ": write a number, such as 0 to 4 for grades"
         if word.encode().lower() in STAND_INS:
-            remedy = STANDS_FOR_MISSING.format(shlex.quote(word))
+            remedy = MISSING_REMEDY.format(shlex.quote(word))
         elif WRITTEN.fullmatch(word):
             remedy = f": {PLAIN_DIGITS}"
         elif is_feature:

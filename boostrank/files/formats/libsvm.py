@@ -27,9 +27,9 @@ from boostrank.files.chunks import (
     BYTE_ORDER_MARK,
     CELL,
     LONE_RETURN,
+    MISSING_REMEDY,
     NUL_BYTE,
     STAND_INS,
-    STANDS_FOR_MISSING,
     Text,
     TextFile,
     open_any,
@@ -191,7 +191,7 @@ class LibsvmSource(Source):
         options[parse.REPEATED] = _REPEATED.index(reading.repeated)
         options[parse.STRICT] = reading.strict and not reading.lenient
         options[parse.SKIP] = reading.skip or reading.lenient
-        options[parse.KEEP_COMMENTS] = reading.names
+        options[parse.KEEP_COMMENTS] = reading.keeps_names
         # The beginning and the side files of the first file decide whether rows have labels and
         # query ids.
         rows = _first_rows(first.head)
@@ -298,7 +298,7 @@ class LibsvmSource(Source):
         )
         # Some codes have more to say.
         if code == parse.VALUE and value.lower() in STAND_INS:
-            message += STANDS_FOR_MISSING.format(shlex.quote(value.decode()))
+            message += MISSING_REMEDY.format(shlex.quote(value.decode()))
         if code != parse.INCOMPLETE and end >= text.size and at + len(token) >= len(line.rstrip()):
             message += "; the last line has no newline: the file may be truncated"
         if code == parse.LARGE_ID and self.reading.rows_alone:
@@ -436,7 +436,7 @@ def _base_in_comment(head: bytes) -> int | None:
     return None if match is None else int(match[1].lower() == b"one")
 
 
-def declarations_in(text: bytes) -> bytes:
+def read_declarations(text: bytes) -> bytes:
     """Return the comments before the first row that number or name the features."""
     lines = _comments(text).splitlines(keepends=True)
     return b"".join(line for line in lines if _BASE.match(line) or names_in_head(line, ""))

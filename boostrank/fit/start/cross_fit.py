@@ -42,9 +42,9 @@ from boostrank.data.rows import joined_rows, spans, whole_of
 from boostrank.engines.engine_params import Limits
 from boostrank.engines.trees import LinearStart
 from boostrank.fit.start.ridge import (
+    FITTED_DOCUMENTS,
     FOLDS,
-    RANKED,
-    REGRESSED,
+    RANKED_DOCUMENTS,
     Part,
     Rows,
     Sampled,
@@ -209,7 +209,7 @@ class FoldStarts:
         columns = np.setdiff1d(np.arange(data.n_features), limits.unused)
         parts = parts_of(data, self._fold * FOLDS + self._inner)
         # Gives each training its usual number of documents.
-        documents = REGRESSED * self._count // (self._count - 1)
+        documents = FITTED_DOCUMENTS * self._count // (self._count - 1)
         gains = weighted_gains(data.labels, gain, data.queries)
         rows = Rows(data, parts, columns, threads, gains, limits.direction[columns], documents)
         basis, sums, count = _basis(rows), None, self._count * FOLDS
@@ -239,7 +239,7 @@ def start_together(
     gains = weighted_gains(data.labels, gain, data.queries)
     # Find the worker, shard and rows of each sampled part, and send them to the first worker.
     parts = parts_of(Sampled(queries, names, None))
-    sampled = {*spread(parts, RANKED), *spread(parts, REGRESSED)}
+    sampled = {*spread(parts, RANKED_DOCUMENTS), *spread(parts, FITTED_DOCUMENTS)}
     sent = []
     for part in sorted(sampled, key=lambda part: part.at.start):
         for shard, a, b in spans(ends, part.at):
@@ -287,14 +287,14 @@ def _rows_of(data: Source, gains: Any, threads: int, limits: Limits) -> Rows:
     """Return all rows with the features that a start uses."""
     columns = np.setdiff1d(np.arange(len(data.feature_names)), limits.unused)
     direction = limits.direction[columns]
-    return Rows(data, parts_of(data), columns, threads, gains, direction, REGRESSED)
+    return Rows(data, parts_of(data), columns, threads, gains, direction, FITTED_DOCUMENTS)
 
 
 def _basis(rows: Rows) -> _Basis:
     """Return step functions for each feature (rank, value, is zero, is missing) and document counts
     of the steps.
     """
-    sample = rows.together(spread(rows.parts, RANKED))
+    sample = rows.together(spread(rows.parts, RANKED_DOCUMENTS))
 
     def learn(feature: int) -> tuple[list[Curve], Float64Array]:
         column = sample[:, feature]

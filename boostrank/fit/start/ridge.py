@@ -21,7 +21,7 @@ from boostrank.kernels.jit import run_parallel
 
 FOLDS = 5
 RIDGES = 10.0 ** np.arange(-3.0, 3.0, 0.5)
-RANKED, REGRESSED = 20_000, 60_000
+RANKED_DOCUMENTS, FITTED_DOCUMENTS = 20_000, 60_000
 """Approximate number of documents used for ranks and for the regressions."""
 _NUMBERS_A_BLOCK = 250_000
 _NUMBERS_AT_A_TIME = 2_000_000
