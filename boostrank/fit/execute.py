@@ -35,7 +35,7 @@ from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.run import run
 from boostrank.fit.start.cross_fit import FoldStarts
 from boostrank.fit.start.ridge import FOLDS
-from boostrank.fit.tree_limit import cap_trees
+from boostrank.fit.tree_limit import cap_trees, check_limit
 from boostrank.kernels.driver import AllReduce
 from boostrank.metrics import BoundMetrics
 from boostrank.model.averaging import average
@@ -242,9 +242,12 @@ def _train_folds(plan: Plan, fold_ended: FoldEnded | None) -> RankingModel:
     for fold in range(len(plan.preset.members)):
         plan, model = _train_member(plan, folds, fold)
         if not models:
-            # Refuse models that cannot be averaged, and limits on trees, after the first fold.
+            # After the first fold, refuse models that cannot be averaged, such as linear ones, and
+            # limits on trees that leave none for some fold.
             average([model])
-            cap_trees([model] * len(plan.preset.members), first.tree_limit)
+            if first.tree_limit is not None:
+                start, n_models = model.tree_counts.start, len(plan.preset.members)
+                check_limit(first.tree_limit, plan.engine, start=start, models=n_models)
         models.append(model)
         if fold_ended is not None and not fold_ended(fold, plan.trainings[fold], model):
             break

@@ -51,16 +51,19 @@ def cap_trees(
     return capped_models, {"trees": trees_after(rounds), "max_trees": trees}
 
 
-def check_limit(trees: int, engine: Backend, *, start: int = 0, earlier: int = 0) -> None:
+def check_limit(
+    trees: int, engine: Backend, *, start: int = 0, earlier: int = 0, models: int = 1
+) -> None:
     """Raise an error if the engine grows no trees, or a linear start of `start` trees or a model
-    of `earlier` trees leaves none for a round.
+    of `earlier` trees leaves none for each of `models` models.
     """
     if not engine.grows_trees:
         raise ParameterError(
             f"max_trees does not apply: models with backend={engine.name!r} have no trees"
         )
-    if trees <= start + earlier:
-        raise _too_few(trees, start + earlier + 1, start, earlier)
+    fewest_trees = start + earlier + models
+    if trees < fewest_trees:
+        raise _too_few(trees, fewest_trees, start, earlier)
 
 
 def _too_few(trees: int, fewest_trees: int, start: int, earlier: int = 0) -> ParameterError:

@@ -106,7 +106,7 @@ def learning(context: Context) -> Learning:
     if info.averaged:
         raise ModelError(
             f"the model is an average of {len(info.averaged)} models, so a prefix of its trees is"
-            " not a model; train smaller ones with max_trees="
+            " not a model; train smaller ones with --max-trees"
         )
     context.make_walker()  # raises if its scores are not the engine's
     n_documents = context.documents or data.n_documents
