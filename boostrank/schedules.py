@@ -135,7 +135,10 @@ def parse_schedule(text: str) -> Schedule:
     name, body = call[1], call[2] or ""
     try:
         if name == "joined":
-            first, second, switch = split_outside_brackets(body, ";")
+            parts = split_outside_brackets(body, ";")
+            if len(parts) != 3:
+                raise ValueError("it takes two schedules and at=N, with ; between them")
+            first, second, switch = parts
             return Joined(
                 parse_schedule(first), parse_schedule(second), _count(switch, "at", low=0)
             )
