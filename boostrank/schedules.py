@@ -135,10 +135,7 @@ def parse_schedule(text: str) -> Schedule:
     name, body = call[1], call[2] or ""
     try:
         if name == "joined":
-            parts = split_outside_brackets(body, ";")
-            if len(parts) != 3:
-                raise ValueError("it takes two schedules and at=N, with ; between them")
-            first, second, switch = parts
+            first, second, switch = split_outside_brackets(body, ";")
             return Joined(
                 parse_schedule(first), parse_schedule(second), _count(switch, "at", low=0)
             )

@@ -273,7 +273,7 @@ class _Part:
         if cutoff is not None and self._cutoffs is not None:
             self.cutoff_index = spec.params.index(cutoff)
             if cutoff.low:  # 0 is no value of this parameter: the whole list is its length
-                self._cutoffs = np.where(queries.k, queries.k, queries.sizes)
+                self._cutoffs = np.where(self._cutoffs, self._cutoffs, queries.sizes)
             self._cutoffs = np.require(self._cutoffs, np.int64, ["C", "W"])
             constants[cutoff.name] = self._cutoffs
         self._doc_const, self._query_const = spec.prepare(targets, self.gains, self.ptr, constants)

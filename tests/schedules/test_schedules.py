@@ -120,7 +120,7 @@ def test_text_parses_back_to_the_same_schedule(schedule):
         ("linear(1, 0, length=5)", "rounds=N"),
         ("steps()", "cannot be read: steps takes one or more"),
         ("constant(1, 2)", "cannot be read"),
-        ("joined(constant(1); at=3)", "cannot be read: .*two schedules and at=N"),
+        ("joined(constant(1); at=3)", "cannot be read"),
         ("joined(constant(1); constant(2); at=-1)", "at least 0"),
     ],
 )
