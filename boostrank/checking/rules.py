@@ -157,7 +157,9 @@ class Probe:
         with np.errstate(all="ignore"):  # compiled code does not warn, either
             loss = (self.function or self.spec.kernel)(*arrays.values())
         written = tuple(
-            name for name, array in inputs.items() if not np.array_equal(arrays[name], array)
+            name
+            for name, array in inputs.items()
+            if not np.array_equal(arrays[name], array, equal_nan=True)
         )
         margins_written = tuple(
             name

@@ -136,7 +136,9 @@ def _run(path: str, body: bytes) -> ModuleType:
     module.__file__ = path
     sys.modules[module.__name__] = module  # where dataclasses and pickle look it up
     folder = str(Path(path).resolve().parent)
-    sys.path.append(folder)  # last, so that modules in the same folder hide no library
+    is_new = folder not in sys.path
+    if is_new:
+        sys.path.append(folder)  # last, so that modules in the same folder hide no library
     try:
         exec(compile(body, path, "exec"), module.__dict__)
     except SyntaxError as error:
@@ -153,5 +155,6 @@ def _run(path: str, body: bytes) -> ModuleType:
         lines = [0, *(frame.lineno or 0 for frame in frames if frame.filename == path)]
         raise FileFormatError(reason, file=path, line=lines[-1]) from error
     finally:
-        sys.path.remove(folder)
+        if is_new:
+            sys.path.remove(folder)
     return module

@@ -196,6 +196,8 @@ def rule_of(gain: Any) -> str | tuple[float, ...]:
 
 
 def _word_or_table(gain: Any) -> str | tuple[float, ...] | None:
+    if isinstance(gain, Mapping):  # its keys would become the gains
+        return None
     word = gain.strip().lower() if isinstance(gain, str) else ""
     if word in ("exponential", "linear"):
         return word
@@ -385,7 +387,7 @@ class Conventions:
                 raise ParameterError(
                     f"{field}={getattr(self, field)!r} is not one of {' | '.join(allowed)}"
                 )
-        object.__setattr__(self, "empty_of", tuple(map(tuple, self.empty_of)))
+        object.__setattr__(self, "empty_of", tuple(dict(self.empty_of).items()))
         for metric, word in self.empty_of:
             if word not in CHOICES["empty"]:
                 raise ParameterError(

@@ -150,7 +150,7 @@ def _locked(lock_file: str) -> int | None:
                 if unused:
                     os.unlink(lock_file)
             return None
-        if locked is False:
+        if not locked:
             raise BlockingIOError
 
 
@@ -301,7 +301,8 @@ def check_not_read(output: AnyPath, inputs: Iterable[AnyPath]) -> None:
     """
     if not os.path.isfile(output):
         return
-    for path in [os.fspath(source) for source in inputs]:
+    for source in inputs:
+        path = os.fspath(source)
         files = [path] if os.path.exists(path) else glob.glob(path, recursive=True)
         sidecars = [name for file in files for name in (*sidecar_paths(file), record_path(file))]
         read = filter(os.path.isfile, [*files, *sidecars])

@@ -17,7 +17,7 @@ from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
 
 Value = float | int | bool | str
 
-_LARGEST = 2**53
+_LARGEST = 2**53 - 1
 _SWITCH = {
     "true": True,
     "1": True,
@@ -101,8 +101,10 @@ class Param:
             ParameterError: if the value has another type or is out of range. The message gives the
                 allowed range.
         """
-        words: dict[str, Value] = {choice: choice for choice in self.choices}
-        words |= _SWITCH if self.kind == "switch" else dict(self.levels)
+        words: dict[str, Value] = {choice.lower(): choice for choice in self.choices}
+        words |= {level.lower(): number for level, number in self.levels}
+        if self.kind == "switch":
+            words |= _SWITCH
         word = str(value).strip().lower()
         if word in words:
             return words[word]

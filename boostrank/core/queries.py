@@ -65,7 +65,7 @@ class QueryIndex:
         put = partial(object.__setattr__, self)
         ptr = np.require(self.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
         put("ptr", ptr)
-        if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or bool(np.any(ptr[1:] < ptr[:-1])):
+        if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or np.any(ptr[1:] < ptr[:-1]):
             raise DataError("query boundaries must start at 0 and never decrease")
         for name, values in {
             "query ids": self.qid,
@@ -168,7 +168,6 @@ class QueryIndex:
         run_ids = row_ids[starts]
         first_runs = query_numbers(run_ids)
         repeated = first_true(first_runs != np.arange(first_runs.size))
-        are_integers = run_ids.dtype.kind in "iu"
         if repeated is not None:
             raise DataError(
                 f"query {run_ids.tolist()[repeated]!r} appears again at row {starts[repeated]}"
@@ -178,7 +177,7 @@ class QueryIndex:
                 " id of each row"
             )
         ptr = np.append(starts, row_ids.size).astype(np.int64)
-        if are_integers and not np.any(run_ids > np.iinfo(np.int64).max):
+        if run_ids.dtype.kind in "iu" and not np.any(run_ids > np.iinfo(np.int64).max):
             run_ids = run_ids.astype(np.int64)
         else:
             run_ids = as_text(run_ids)
@@ -205,7 +204,7 @@ class QueryIndex:
         if entries.dtype.kind in "iu" and entries.sum() == documents:
             if entries.size != documents:
                 return cls.from_sizes(ids_or_sizes)  # type: ignore[arg-type]
-            if documents > 1 and bool(np.all(entries == 1)):
+            if documents > 1 and np.all(entries == 1):
                 raise DataError(
                     f"{documents} ones for {documents} documents may be query ids (one query) or"
                     " group sizes (one document each): use QueryIndex.from_ids(...) or"
@@ -234,7 +233,7 @@ class QueryIndex:
     @property
     def longest(self) -> int:
         """Size of the longest query, or 0 if there are no queries."""
-        return int(self.sizes.max()) if len(self) else 0
+        return int(self.sizes.max(initial=0))
 
     @property
     def each_weight(self) -> Float64Array:
@@ -456,7 +455,8 @@ def _id_of_object(value: Any, row: int) -> int | str:
                 f"the query id of row {row}, {value!r}, is not valid UTF-8; convert ids to text"
             ) from None
     numeric = isinstance(value, int | float | Decimal | np.integer | np.floating | np.bool_)
-    if numeric and int(value) == value:  # type: ignore[arg-type]
+    rounded = isinstance(value, float) and abs(value) >= 2**53
+    if numeric and int(value) == value and not rounded:  # type: ignore[arg-type]
         return int(value)  # type: ignore[arg-type]
     raise DataError(
         f"query ids must be whole numbers or text, one-dimensional: row {row} has {value!r}, of"

@@ -127,8 +127,8 @@ def paired_difference(
         seed: random seed for resamples and sign flips.
 
     Raises:
-        DataError: if the lengths differ, a query is excluded from only one result, or there are no
-            queries.
+        DataError: if the lengths differ, a query is excluded from only one result, a weight is not
+            positive, or there are no queries.
     """
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if first.ndim != 1 or first.shape != second.shape:
@@ -146,6 +146,8 @@ def paired_difference(
     if w.shape != first.shape:
         raise DataError(f"there are {first.size} queries, but weights of shape {w.shape}")
     w = w[is_counted]
+    if not 0 < w.min() <= w.sum() < np.inf:
+        raise DataError("the weights of queries must be positive finite numbers")
     difference = first[is_counted] - second[is_counted]
     low, high = bootstrap_intervals(difference[:, None], w, resamples=resamples, seed=seed)
     share = w / w.sum()
@@ -205,7 +207,7 @@ def _sign_flip_p(parts: Float64Array, resamples: int, seed: int) -> float:
     observed = abs(float(parts.sum()))
     # Tolerance for rounding: the same numbers summed in another order differ in the last bits.
     limit = observed - 1e-12 * float(np.abs(parts).sum())
-    exact = parts.size < 63 and 2**parts.size <= resamples
+    exact = 2**parts.size <= resamples
     total = 2**parts.size if exact else resamples
     rng = np.random.default_rng(seed)
     extreme = 0

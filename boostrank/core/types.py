@@ -140,10 +140,8 @@ def check_real(values: Array, what: str) -> None:
 
 def masked_as_missing(values: Any) -> Array:
     """Convert a masked array to a plain one, with NaN for masked values."""
-    if not np.ma.isMaskedArray(values):
+    if not (np.ma.isMaskedArray(values) and np.ma.is_masked(values)):
         return np.asarray(values)
-    if not np.ma.is_masked(values):
-        return np.asarray(values.data)
     if values.dtype.kind != "f":
         values = values.astype(np.float64)
     return np.asarray(values.filled(np.nan))

@@ -171,7 +171,12 @@ class Kernel(CompiledFunction[..., float]):
         names: dict[str, Any] = {"body": body, "Query": Query, "gather": gather, "scatter": scatter}
         tuples = {}
         for tuple_name, fields in (("Params", values), ("Scratch", scratch_rows)):
-            names[tuple_name] = namedtuple(tuple_name, fields)  # type: ignore[misc]
+            try:
+                names[tuple_name] = namedtuple(tuple_name, fields)  # type: ignore[misc]
+            except ValueError as error:
+                raise ParameterError(
+                    f"{body.__name__}: a parameter or row of scratch has no name of Python: {error}"
+                ) from None
             tuples[tuple_name] = f"{tuple_name}({', '.join(fields.values())})" if fields else "()"
         source = (_BY_SCORE if by_score else _AS_GIVEN).format(
             arrays=", ".join(ARRAYS), **tuples, **rows
@@ -427,8 +432,7 @@ def define_objective(
         scratch, int_scratch, by_score: for a plain function, see
             `boostrank.kernels.objective.Kernel`.
         hessian: kind of `hess`: "proxy" (anything useful and not negative), "exact" (the second
-            derivative by each score), "majoriser" (its parabola lies above the loss) or
-            "gauss-newton".
+            derivative by each score) or "majoriser" (its parabola lies above the loss).
         declarations: other fields of `ObjectiveSpec`: `summary`, `equation`, `reference`,
             `prepare`, `shift_invariant`, `exact_gradient`, and `quadratic`, which is true by
             default. The docstring of the kernel, or else of its module, describes it as in
@@ -436,7 +440,7 @@ def define_objective(
 
     Raises:
         ParameterError: the name is not printable, a declaration or the kind of Hessian is unknown,
-            or the kernel is not a function.
+            the kernel is not a function, or a parameter or row of scratch is no identifier.
         FileFormatError: the kernel has the wrong arguments.
 
     Example:

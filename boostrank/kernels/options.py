@@ -8,7 +8,7 @@ With s the scores of a query, and (L, g, h) the outputs of the objective's kerne
     normalise    g and h are multiplied by 1 / S (l1) or log2(1 + S) / S (log),   S = sum |g|
 
 in this order, with gains relative to `gain_base`. The noise is a hash of seed, round, query, draw
-and document, so it does not depend on threads or processes.
+and document, so it does not depend on threads. Each worker of a cluster numbers its own queries.
 
 The scale of the scores does not change a ranking, so a gradient along the scores only sharpens the
 smoothing. Control removes that part, so with 1 and nu = 0 the gradient is orthogonal to the centred

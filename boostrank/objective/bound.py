@@ -185,7 +185,7 @@ class BoundObjective:
         # Copy only another dtype or a read-only array.
         flat_scores = np.require(scores, np.float64, ["C", "W"]).ravel()
         if flat_scores.shape != (self.queries.n_documents,):
-            raise TrainingError(
+            raise DataError(
                 f"there are {flat_scores.size} scores for {self.queries.n_documents} documents"
             )
         for part, buffers in zip(self._parts, out, strict=True):
@@ -231,7 +231,7 @@ def _check_pairs(objective: Any, queries: QueryIndex) -> None:
         depth, remedy = longest, "replace sums=direct by sums=fast"
     elif "truncation_level" in params:
         depth, remedy = params["truncation_level"], f"set truncation_level to at most {limit:,}"
-    elif params.get("neighbors") == 0 and params["mode"] != "classic":
+    elif params.get("neighbors") == 0 and params.get("mode", "classic") != "classic":
         depth, remedy = params["k"] or longest, f"set neighbors, or k to at most {limit:,}"
     pairs = longest * min(depth, longest)
     if pairs > MAX_QUADRATIC_DOCUMENTS**2:
@@ -272,6 +272,8 @@ class _Part:
         cutoff = find_param(K.name, spec.params)
         if cutoff is not None and self._cutoffs is not None:
             self.cutoff_index = spec.params.index(cutoff)
+            if cutoff.low:  # 0 is no value of this parameter: the whole list is its length
+                self._cutoffs = np.where(self._cutoffs, self._cutoffs, queries.sizes)
             self._cutoffs = np.require(self._cutoffs, np.int64, ["C", "W"])
             constants[cutoff.name] = self._cutoffs
         self._doc_const, self._query_const = spec.prepare(targets, self.gains, self.ptr, constants)

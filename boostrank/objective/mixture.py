@@ -176,9 +176,9 @@ def objective_from_dict(data: Mapping[str, Any]) -> TrainingObjective:
     """
     try:
         return Mixture.from_dict(data) if data["name"] == "mixture" else Objective.from_dict(data)
+    except ParameterError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        if isinstance(error, ParameterError):
-            raise
         reason = f"{type(error).__name__}: {str(error)[:100]}"
         raise ParameterError(
             f"the data do not describe an objective of boostrank ({reason})"
@@ -188,7 +188,7 @@ def objective_from_dict(data: Mapping[str, Any]) -> TrainingObjective:
 def accepted_params(text: str) -> tuple[Param, ...]:
     """Return the parameters that `parse_objective` accepts together with this text."""
     name, positional, _ = _parse_call(text)
-    if name not in _NAMES:
+    if name.lower() not in _NAMES:
         return (*OBJECTIVES.get(name).params, *OPTIONS)
     of_parts = [param for part in _check_two(text, positional) for param in accepted_params(part)]
     return tuple(dict.fromkeys((*MIXTURE_PARAMS, *of_parts)))
@@ -209,17 +209,16 @@ def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> 
         ParameterError: a name is unknown, a value is out of range, or the text is invalid.
     """
     name, positional, in_brackets = _parse_call(text)
-    if name not in _NAMES:
+    if name.lower() not in _NAMES:
         if positional:
             raise ParameterError(f"{text!r}: {positional[0]!r} is not name=value")
-        accepted = accepted_params(text)
-        set_in_brackets = {find_param(key, accepted) for key in in_brackets} - {None}
-        outside = {
-            key: value
-            for key, value in params.items()
-            if key not in in_brackets and find_param(key, accepted) not in set_in_brackets
-        }
-        return Objective(name, threads=threads, **outside, **in_brackets)
+        # Values in brackets replace those outside, by canonical name.
+        accepted, values = accepted_params(text), {}
+        for settings in (params, in_brackets):
+            for key in {"gain", "total_rounds"} & settings.keys():
+                values[key] = settings.pop(key)
+            values |= resolve_params(accepted, settings, owner=f"objective {name!r}")
+        return Objective(name, threads=threads, **values)
     # Split the parameters between the mixture and its parts.
     of_mixture = (*MIXTURE_PARAMS, HESSIAN_SCALE)
     mixture_params, params_of_parts = {}, {}
@@ -264,11 +263,13 @@ def _parse_call(text: str) -> tuple[str, list[str], dict[str, Any]]:
     positional: list[str] = []
     keywords: dict[str, Any] = {}
     for piece in filter(None, map(str.strip, split_outside_brackets(call[2] or "", ","))):
-        key, equals, value = piece.partition("=")
-        if not equals or "(" in key:
+        key, equals, value = map(str.strip, piece.partition("="))
+        if not equals or "(" in key or ":" in key:
             positional.append(piece)
+        elif key in keywords:
+            raise ParameterError(f"{text!r}: {key!r} is set twice")
         else:
-            keywords[key.strip()] = value.strip()
+            keywords[key] = value
     return call[1], positional, keywords
 
 

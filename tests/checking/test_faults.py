@@ -8,8 +8,11 @@ plain Python here: the rules are the same, and nothing is compiled.
 from __future__ import annotations
 
 import runpy
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from boostrank.checking import Finding, Status, check_contract
@@ -50,6 +53,16 @@ def findings(spec: ObjectiveSpec) -> dict[str, Finding]:
 
 def failures(spec: ObjectiveSpec) -> dict[str, Finding]:
     return {check: f for check, f in findings(spec).items() if f.status is Status.FAIL}
+
+
+def test_constants_may_be_missing(tmp_path: Path, template: str) -> None:
+    """NaN differs from itself, but nobody has written it."""
+    spec = with_faults(tmp_path, template)
+
+    def prepare(labels: Any, gains: Any, ptr: Any, values: Any) -> Any:
+        return np.full((gains.size, 1), np.nan), np.full((ptr.size - 1, 1), np.nan)
+
+    assert not failures(replace(spec, prepare=prepare))
 
 
 def test_the_template_breaks_nothing(tmp_path: Path, template: str) -> None:

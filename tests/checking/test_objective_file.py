@@ -10,6 +10,7 @@ import json
 import pickle
 import re
 import runpy
+import sys
 from pathlib import Path
 
 import lightgbm as lgb
@@ -442,6 +443,17 @@ def test_a_kernel_that_breaks_ends_its_check_with_the_reason(tmp_path: Path) -> 
         assert result.status is Status.FAIL, result
         assert "not finite" in result.message
         assert "above" in result.mend
+
+
+def test_loading_a_file_leaves_the_folders_of_imports_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(OWN)
+    for searched in ([str(tmp_path.resolve()), *sys.path], list(sys.path)):
+        monkeypatch.setattr(sys, "path", list(searched))
+        load_objective(path, checked=False)
+        assert sys.path == searched
 
 
 def test_the_only_objective_of_a_file_needs_no_name(tmp_path: Path) -> None:

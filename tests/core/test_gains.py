@@ -31,7 +31,21 @@ def test_words_have_any_case():
 
 
 @pytest.mark.parametrize(
-    "gain", ["cubic", "exp", "identity", "", "0,-1", "0,3,1", "0,nan", [], [0, np.inf], None, 3]
+    "gain",
+    [
+        "cubic",
+        "exp",
+        "identity",
+        "",
+        "0,-1",
+        "0,3,1",
+        "0,nan",
+        [],
+        [0, np.inf],
+        None,
+        3,
+        {0: 0, 1: 9},
+    ],
 )
 def test_a_wrong_gain_is_refused(gain):
     with pytest.raises(ParameterError):

@@ -30,6 +30,9 @@ BLEND = Param(
         (BLEND, "linear", 1.0),
         (BLEND, "LOG", 0.0),
         (BLEND, 0.25, 0.25),
+        (Param("form", "L1", "", choices=("L1", "L2")), "l2", "L2"),
+        (Param("blend", 0.5, "", levels=(("Log", 0.0),)), "log", 0.0),
+        (K, 2**53 - 1, 2**53 - 1),
     ],
 )
 def test_values_take_the_type_of_the_default(param, raw, value):
@@ -51,6 +54,7 @@ def test_values_take_the_type_of_the_default(param, raw, value):
         (K, 2.5, "not a whole number"),
         (K, "inf", "not a whole number"),
         (K, 10**400, "not a number"),
+        (K, 2**53 + 1, "out of range"),
         (SWITCH, "perhaps", r"true \| false"),
         (CHOICE, "softmax", r"softplus \| tangent"),
         (BLEND, 1.5, r"log \| linear \| 0 to 1"),

@@ -233,6 +233,9 @@ def test_masked_rows_are_missing_in_fit_and_predict() -> None:
 def test_query_ids_that_a_float_has_rounded_are_refused(first: int, kind: Any) -> None:
     with pytest.raises(DataError, match=r"row 0: .*rounds.*integers or text"):
         ranker().fit(X, Y, qid=(QID + first).astype(kind))
+    if kind is np.float64:  # in a list, too
+        with pytest.raises(DataError, match="row 0 "):
+            ranker().fit(X, Y, qid=(QID + first).astype(kind).tolist())
     np.testing.assert_array_equal(  # below
         ranker().fit(X, Y, qid=(QID + first // 2).astype(kind)).predict(X),
         ranker().fit(X, Y, qid=QID).predict(X),

@@ -61,6 +61,7 @@ def test_a_metric_may_have_its_own_answer_to_empty_queries() -> None:
     options = {"empty": "one", "empty_of": (("map", "zero"),)}
     assert result("map", **options).per_query[1] == 0.0
     assert result("ndcg", **options).per_query[1] == 1.0
+    assert result("map", empty="one", empty_of={"map": "zero"}).per_query[1] == 0.0
 
 
 def test_fault_048_queries_of_one_document_count_unless_told_otherwise() -> None:

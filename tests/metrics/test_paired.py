@@ -79,6 +79,9 @@ def test_queries_left_out_of_both_are_left_out_and_of_one_are_refused() -> None:
     assert paired_difference([1.0, np.nan, 0.5], [0.5, np.nan, 0.5]).queries == 2
     with pytest.raises(DataError, match=r"only one .*position 1"):
         paired_difference([1.0, np.nan], [0.5, 0.5])
+    for weights in ([1.0, 0.0], [1.0, np.nan], [2.0, -1.0], [np.inf, 1.0]):
+        with pytest.raises(DataError, match="weights"):
+            paired_difference([1.0, 0.5], [0.5, 0.0], weights=weights)
 
 
 @pytest.mark.parametrize(("a", "b"), [([1.0], [1.0, 2.0]), ([], []), ([np.nan], [np.nan])])

@@ -215,8 +215,8 @@ def test_k_of_each_query_is_that_of_an_objective_of_its_own(name):
         LABELS, QueryIndex(QUERIES.ptr, QUERIES.qid, k=np.array(ks))
     ).gradient(SCORES, 30)
     for rows, k in zip(ROWS, ks, strict=True):
-        if find_param("k", objective.spec.params).low > k:
-            continue
+        # 0 is the whole list, whose length says the same where 0 is no value of the parameter.
+        k = k or find_param("k", objective.spec.params).low * len(LABELS)
         # The other queries stay: noise that an objective draws by itself depends on the query's
         # number.
         alone = raw(name, total_rounds=40, **{cutoff: k}).bind(LABELS, QUERIES).gradient(SCORES, 30)
@@ -446,11 +446,20 @@ def test_what_is_said_beside_a_mixture_goes_to_the_parts_that_take_it_and_bracke
         ("mix(sdcg, regression, sigma=2)", "no parameter 'sigma'.* balance, hessian_scale, mix"),
         ("sdcg(2)", "not name=value"),
         ("sdcg(sigma=1", "is not an objective"),
+        ("sdcg(sigma=1, sigma=2)", "'sigma' is set twice"),
+        ("sdcg(threads=2)", "'sdcg' has no parameter 'threads'"),
+        ("sdcg(name=listnet)", "'sdcg' has no parameter 'name'"),
     ],
 )
 def test_text_that_cannot_be_meant_is_refused(text, message):
     with pytest.raises(ParameterError, match=message):
         parse_objective(text)
+
+
+def test_mix_is_written_in_any_case_and_its_parts_in_catboosts_form():
+    mixture = parse_objective("Mix(LambdaMart:metric=MAP;sigmoid=2, xe-ndcg)")
+    assert mixture.name == "mix(lambdarank, xe-ndcg)"
+    assert (mixture.first.params["metric"], mixture.first.params["sigmoid"]) == ("map", 2.0)
 
 
 def test_a_schedule_of_a_mixture_needs_the_length_of_the_training():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import xgboost as xgb
 
+import boostrank
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.objective.bound import MAX_QUADRATIC_DOCUMENTS
@@ -190,6 +191,32 @@ def test_query_weights_count_relative_to_their_mean():
 def test_lengths_that_differ_are_refused():
     with pytest.raises(DataError, match="group sizes must sum"):
         Objective("sdcg").bind(LABELS[:4], QUERIES)
+
+
+def test_the_parameters_of_an_objective_by_a_user_may_be_called_as_those_of_others():
+    neighbors = boostrank.Param("neighbors", 0, "documents", low=0)
+
+    def kernel(query, params, grad, hess, scratch):
+        return 0.0
+
+    spec = boostrank.define_objective("mine", kernel, params=[neighbors])
+    assert Objective(spec).bind(LABELS, QUERIES).total_queries == 2
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"params": [boostrank.Param("top k", 3, "rank")]},
+        {"params": [boostrank.Param("_rank", 3, "rank")]},
+        {"scratch": "ranks, work"},
+    ],
+)
+def test_names_that_a_kernel_cannot_read_are_refused(declared):
+    def kernel(query, params, grad, hess, scratch):
+        return 0.0
+
+    with pytest.raises(ParameterError, match=r"top k|_rank|ranks,"):
+        boostrank.define_objective("mine", kernel, **declared)
 
 
 def test_a_list_too_long_for_a_pair_loop_is_refused_with_the_numbers_and_a_way_out():

@@ -96,6 +96,8 @@ def test_values_exist_where_nothing_can_be_learnt_and_nonsense_is_refused() -> N
     data = RankingDataset.from_arrays(SCORES[:, None], LABELS, group=SIZES)
     with pytest.raises(DataError, match="24 scores for 25"):
         objective_values("ranknet", data, SCORES[1:])
+    with pytest.raises(DataError, match="24 scores for 25"):
+        objective_values("ranknet", LABELS, SCORES[1:], SIZES)
 
 
 # The metric `loss`
