@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from boostrank.core.errors import (
@@ -264,6 +265,7 @@ def test_a_sample_has_as_many_whole_queries_as_asked_for(source: Path, tmp_path:
         chosen = qids(text)
         assert len(chosen) == count
         assert before < set(chosen)
+        assert written == tools.sample(source, written.path, queries=np.int64(count), seed=4)
         assert rows_of(text) == [row for row in rows_of(TEXT) if row.split()[1].decode() in chosen]
         before = set(chosen)
 
