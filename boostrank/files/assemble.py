@@ -441,8 +441,9 @@ class Assembler(Totals):
             n_queries = len(queries)
             if part.sizes_file is not None:
                 n_queries = side_files.read_sizes(part.sizes_file, len(rows)).size
-            # A single file is checked later.
-            if len(parts) > 1 and weights[-1].size not in (len(rows), n_queries):
+            # A single file is checked later, and scattered queries are not counted yet.
+            is_counted = len(parts) > 1 and not self.reading.regroup
+            if is_counted and weights[-1].size not in (len(rows), n_queries):
                 raise FileFormatError(
                     f"{weights[-1].size:,} weights for {n_queries:,} queries and {len(rows):,} "
                     "rows; expected one per query or per row",

@@ -112,7 +112,7 @@ def join(
             is refused.
     """
     reading = Reading(label=label, qid=qid, id=id, missing_tokens=missing_tokens)
-    paths = list(map(str, expand(features)))
+    paths, output = list(map(str, expand(features))), str(output)
     _check_arguments(output, unjudged, [judgements, machine, *paths])
     # Read the judgements, the chances of documents, and the logs.
     rows_by_column = {"label": _judgements(judgements, reading)}

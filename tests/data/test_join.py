@@ -295,10 +295,8 @@ def test_rows_that_cannot_be_joined_are_refused_with_their_place(
 
 def test_whole_floats_in_json_are_the_names_of_integers(tmp_path: Path) -> None:
     log = written(tmp_path, "f.jsonl", '{"qid": 1.0, "doc_id": 7.0, "a": 2}\n')
-    assert join(written(tmp_path, "j.txt", "1 0 7 4\n"), log, str(tmp_path / "out.csv"))[:2] == (
-        1,
-        1,
-    )
+    output: Any = tmp_path / "out.csv"
+    assert join(written(tmp_path, "j.txt", "1 0 7 4\n"), log, output)[:2] == (1, 1)
 
 
 def test_columns_that_no_table_can_hold_are_refused(tmp_path: Path) -> None:

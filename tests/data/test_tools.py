@@ -16,6 +16,7 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -581,3 +582,10 @@ def test_progress_reaches_the_end(source: Path, tmp_path: Path) -> None:
             progress=lambda done, total, seen=seen: seen.append((done, total)),
         )
         assert seen[-1] == (len(TEXT), len(TEXT))
+
+
+def test_outputs_may_be_path_objects(source: Path, tmp_path: Path) -> None:
+    output: Any = tmp_path / "out.txt"
+    assert tools.sample(source, output, 1).path == str(output)
+    parts = tools.split(source, output, {"a": 0.5, "b": 0.5})
+    assert [part.path for part in parts] == [str(tmp_path / f"out-{name}.txt") for name in "ab"]
