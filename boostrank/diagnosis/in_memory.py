@@ -26,7 +26,7 @@ class DatasetSource(Source):
     """Source of the rows of a `RankingDataset`, which are numbered from 1."""
 
     unused = tuple(declared(ReadOptions))
-    by_row = blanks = has_qid = has_columns = True
+    by_row = has_qid = has_columns = True
 
     def open_file(self, data: Any) -> File:
         """Take the rows, with the features of the training data if there are any."""

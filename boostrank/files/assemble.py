@@ -239,7 +239,7 @@ class Totals:
         counts, top = self.counts.copy(), self.top
         if counts[slots.BLANK_LINES] <= BLANK_SHARE * self.n_lines:
             counts[slots.BLANK_LINES] = 0
-        if self.source.blanks:  # which are no missing values
+        if self.source.has_columns:  # which are no missing values
             counts[slots.MISSING] = 0
         treatment = "kept" if self.reading.inf == "keep" else "read as missing"
         unsorted = f"rows had unsorted feature numbers (first: {self.at(self.descending_line)})"
@@ -342,7 +342,7 @@ class Assembler(Totals):
         features = in_order(self._features(base, len(names), threads))
         # Name the features with the most missing values.
         in_columns = ""
-        if self.counts[slots.MISSING] and not source.blanks:
+        if self.counts[slots.MISSING] and not source.has_columns:
             counts = missing_in(features)
             fullest = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
             column_counts = [f"{counts[column]:,} in {names[column]}" for column in fullest]
@@ -438,11 +438,14 @@ class Assembler(Totals):
                     "has no weight file, but other files of the data set have one", file=part.name
                 )
             weights.append(side_files.read_weights(part.weights_file, len(rows)))
-            counts = len(rows), len(queries)
-            # A single file is checked later, and queries without ids are not counted yet.
-            if len(parts) > 1 and self.n_queries and weights[-1].size not in counts:
+            n_queries = len(queries)
+            if part.sizes_file is not None:
+                n_queries = side_files.read_sizes(part.sizes_file, len(rows)).size
+            # A single file is checked later, and scattered queries are not counted yet.
+            is_counted = len(parts) > 1 and not self.reading.regroup
+            if is_counted and weights[-1].size not in (len(rows), n_queries):
                 raise FileFormatError(
-                    f"{weights[-1].size:,} weights for {counts[1]:,} queries and {counts[0]:,} "
+                    f"{weights[-1].size:,} weights for {n_queries:,} queries and {len(rows):,} "
                     "rows; expected one per query or per row",
                     file=part.weights_file,
                 )
@@ -501,11 +504,11 @@ class Assembler(Totals):
             query_runs = np.unique(first_runs)
             ids, sizes = ids[query_runs], np.bincount(first_runs, weights=sizes)[query_runs]
             sizes = sizes.astype(np.int64)
-        shared = self.reading.training_qids.intersection(ids.tolist())
+        shared = self.reading.training_qids.intersection(map(str, ids.tolist()))
         if shared:
             self.warn_or_refuse(
                 f"{len(shared):,} of {len(ids):,} query ids also occur in the training data "
-                f"(such as {min(shared, key=str)}), which is a leak unless ids restart in each "
+                f"(such as {min(shared)}), which is a leak unless ids restart in each "
                 "file"
             )
         return ids, sizes, order

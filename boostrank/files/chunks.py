@@ -83,7 +83,7 @@ class TextFile(File):
         read: function that returns up to a number of bytes, or b"" at the end.
 
     Attributes:
-        head: beginning of the text, without the byte order mark.
+        head: beginning of the text, without the byte order mark. It may be cut off from HEAD bytes.
         buffers: buffers of earlier chunks that are not used any more.
     """
 
@@ -109,7 +109,7 @@ class TextFile(File):
             self._packed, self._member = first, None
             self._next, first = self._unpack, b""
         self.text_bytes = len(first)
-        space = bytearray(max(0, HEAD - len(first)))
+        space = bytearray(HEAD + len(BYTE_ORDER_MARK) - len(first))
         head = first + space[: self._fill(memoryview(space))]
         if self.is_packed and head.startswith(GZIP):
             raise FileFormatError("the file is compressed twice; decompress it once", file=name)
@@ -119,10 +119,9 @@ class TextFile(File):
     def _read_raw(self, size: int) -> bytes:
         try:
             data = self._raw(size)
-        except OSError as error:
-            raise FileFormatError(
-                f"cannot be read: {error.strerror or error}", file=self.name
-            ) from None
+        except (OSError, EOFError, zlib.error) as error:  # of a file object, too
+            reason = getattr(error, "strerror", None) or error
+            raise FileFormatError(f"cannot be read: {reason}", file=self.name) from None
         self._raw_bytes += len(data)
         return data
 

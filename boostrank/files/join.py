@@ -14,7 +14,7 @@ import numpy as np
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
 from boostrank.core.files import check_writable, replacing
-from boostrank.core.text import PLAIN_DIGITS, WRITTEN, count_of, no_number, number_in
+from boostrank.core.text import PLAIN_DIGITS, WRITTEN, as_name, count_of, no_number, number_in
 from boostrank.core.types import Float64Array, Int64Array, first_true
 from boostrank.data.roles import DEFAULTS
 from boostrank.files.chunks import STAND_INS
@@ -112,7 +112,7 @@ def join(
             is refused.
     """
     reading = Reading(label=label, qid=qid, id=id, missing_tokens=missing_tokens)
-    paths = list(map(str, expand(features)))
+    paths, output = list(map(str, expand(features))), str(output)
     _check_arguments(output, unjudged, [judgements, machine, *paths])
     # Read the judgements, the chances of documents, and the logs.
     rows_by_column = {"label": _judgements(judgements, reading)}
@@ -134,18 +134,18 @@ def join(
     _name_queries(all_rows[0], all_rows[1:])
     _check_names(all_rows)
     # Match them, and write the table.
-    table, problems = _match(rows_by_column, logs, unjudged)
-    if machine is not None and adding is not None:
-        table = adding(table)
-    choose_columns(table.column_names, Reading(), output)  # as train does
-    with (
-        replacing(output) as descriptor,
-        open(descriptor, "wb", closefd=False) as file,
-    ):
-        if output.lower().endswith(".csv"):
-            arrow(".csv").write_csv(table, file)
-        else:
-            arrow(".parquet").write_table(table, file)
+    try:
+        table, problems = _match(rows_by_column, logs, unjudged)
+        if machine is not None and adding is not None:
+            table = adding(table)
+        choose_columns(table.column_names, Reading(), output)  # as train does
+        with replacing(output) as descriptor, open(descriptor, "wb", closefd=False) as file:
+            if output.lower().endswith(".csv"):
+                arrow(".csv").write_csv(table, file)
+            else:
+                arrow(".parquet").write_table(table, file)
+    except arrow().ArrowException as error:  # types that cannot be merged, or written
+        raise FileFormatError(f"no table can be written: {error}", file=output) from None
     return Joined(table.num_rows, len(table["qid"].unique()), problems)
 
 
@@ -215,8 +215,8 @@ def _match(
         values[CHANCE] = np.where(np.isnan(values["label"]), np.nan, chance)
     pa, key = arrow(), logged[is_kept]
     columns = {
-        "qid": pa.array(qids).take(pa.array(key // len(names))),
-        "doc_id": pa.array(names).take(pa.array(key % len(names))),
+        "qid": pa.array(qids).take(key // len(names)),
+        "doc_id": pa.array(names).take(key % len(names)),
         **{column: _as_grades(values[column][is_kept]) for column in rows_by_column},
     }
     return _with_features(columns, logs, first_logged[is_kept]), problems
@@ -230,7 +230,7 @@ def _with_features(columns: dict[str, Any], logs: Sequence[DocumentRows], rows: 
         if name in table.column_names:
             reason = f"the feature {name!r} has the name of a result column; rename it"
             raise FileFormatError(reason, file=logs[0].file)
-    table = table.take(pa.array(rows))
+    table = table.take(rows)
     return pa.table(columns | dict(zip(table.column_names, table.columns, strict=True)))
 
 
@@ -477,14 +477,14 @@ def documents_in_log(
         return
     params = value.get("responseHeader", {}).get("params", {})
     ids = [container.get(key) for container in (value, params) for key in _QUERY_KEYS]
-    ids = [qid for qid in ids if isinstance(qid, str | int)]
-    query = str([*ids, query or params.get("q", "")][0])
+    ids = [qid for qid in ids if isinstance(qid, str | int | float)]
+    query = as_name([*ids, query or params.get("q", "")][0])
     response = value.get("hits", value.get("response"))
     if response is not None:
         key = "hits" if "hits" in response else "docs"
         yield from documents_in_log(response[key], query)
         return
-    name = str(next((value[key] for key in _DOCUMENT_KEYS if value.get(key) is not None), ""))
+    name = as_name(next((value[key] for key in _DOCUMENT_KEYS if value.get(key) is not None), ""))
     if "[features]" in value:  # Solr
         pairs = (text.rsplit("=", 1) for text in value["[features]"].split(",") if text)
         yield query, name, [(feature, number) for feature, number in pairs]

@@ -27,7 +27,7 @@ _FEATURE_MAP = re.compile(r"\d+\s+(\S.*?)\s+(q|i|int|float|c)")
 _COMMENT = re.compile(rb"#\s*[fF](\d+)\s*[:=]\s*(\S.*)")
 # Comments of LETOR; in other files, the first word is the name.
 _DOCID = re.compile(rb"docid\s*=\s*(\S+)")
-_QUERY = re.compile(rb"^#[ \t]*qid:(\S+?):[ \t]*(\S[^\r\n]*?)[ \t\r]*$", re.MULTILINE)
+_QUERY = re.compile(rb"^#[ \t]*qid:(\S+?):(?!\S*:[ \t])[ \t]*(\S[^\r\n]*?)[ \t\r]*$", re.MULTILINE)
 _LARGEST = 2**31
 
 Names = Mapping[int, str] | tuple[str, ...]
@@ -39,11 +39,19 @@ def numbered_names(source: Any) -> Names:
     path = path_of(source)
     if path is not None:
         return names_in(read_text(path), path)
-    names: Names = dict(source) if isinstance(source, Mapping) else tuple(map(str, source))
-    values = list(names.values()) if isinstance(names, Mapping) else names
+    is_numbered = isinstance(source, Mapping)
+    try:
+        pairs = source.items() if is_numbered else enumerate(source)
+        names = {int(number): str(name) for number, name in pairs}
+    except (TypeError, ValueError):
+        names = {}
+    values = tuple(names.values())
     if not values or not all(map(str.strip, values)) or len(set(values)) < len(values):
-        raise ParameterError("feature_names must be distinct and not blank")
-    return names
+        raise ParameterError(
+            "feature_names must be a list of names, or a mapping from feature numbers to names,"
+            " which must be distinct and not blank"
+        )
+    return names if is_numbered else values
 
 
 def names_in(text: str, path: str, *, skip_blank: bool = False) -> Names:

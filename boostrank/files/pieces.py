@@ -192,10 +192,6 @@ class Output:
         """Write the header before the first row."""
         if self._head is None:
             self.write(head)
-        elif head.rstrip() != self._head.rstrip():
-            raise FileFormatError(
-                "the columns or their order differ from the previous file", file=file, line=1
-            )
         self._head = head
 
     def add(self, piece: Piece) -> None:
@@ -284,6 +280,7 @@ class ColumnarOutput(Output):
 def open_output(path: str, spec: Format, read: Iterable[Any] = ()) -> Iterator[Output]:
     """Open an output (`-`: standard output), none of `read`, which replaces its file if the block
     succeeds."""
+    path = os.fspath(path)
     # Refuse a name whose ending contradicts the format of the data.
     columnar, asked = issubclass(spec.source, ColumnarSource), format_by_name(path) or spec
     if asked is not spec and not (columnar and issubclass(asked.source, ColumnarSource)):
@@ -325,6 +322,7 @@ def name_output(template: str, name: str) -> str:
             extensions, as in `a/web-train.txt.gz` for `a/web.txt.gz`.
         name: part, or number with at least three digits.
     """
+    template = os.fspath(template)
     if template in ("", STANDARD_STREAM):
         raise ParameterError("several outputs cannot be written to standard output; name a file")
     if "{}" not in template:

@@ -20,10 +20,10 @@ def read(path: AnySource, *, format: str = "auto", **options: Any) -> RankingDat
     """Read files of one format as one data set.
 
     The number of features, and the number of the first feature (0 or 1), are the same for all
-    files. Columns of tables are matched by name. Each query must be in one file, and ids may
-    restart in each file. A query that continues in the next file is refused, or joined if `regroup`
-    is set, and then `input_rows` records the original rows. The group sizes in `FILE.query` or
-    `FILE.group` define the queries of a file without query ids, and `FILE.weight` contains weights.
+    files. Columns of tables are matched by name. Each query must be in one file, and its id in no
+    other. An id that comes back is refused, or its rows are joined if `regroup` is set, and then
+    `input_rows` records the original rows. The group sizes in `FILE.query` or `FILE.group` define
+    the queries of a file without query ids, and `FILE.weight` contains weights.
 
     Args:
         path: a plain file or one compressed by gzip, several files, a pattern such as

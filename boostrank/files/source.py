@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from boostrank.core.errors import FileFormatError, ParameterError
-from boostrank.core.files import path_of
+from boostrank.core.files import path_of, sidecar_paths
 from boostrank.core.params import Registry
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.categories import Categories, Coding
@@ -78,11 +78,11 @@ class Reading(ReadOptions):
         return space_of(self.like)
 
     @cached_property
-    def training_qids(self) -> frozenset[Any]:
-        """The query ids of the training data; empty if group sizes define the queries."""
+    def training_qids(self) -> frozenset[str]:
+        """The query ids of the training data as text; empty if group sizes define the queries."""
         data = self.like
         if isinstance(data, RankingDataset) and data.provenance.options.get("queries") == "qid":
-            return frozenset(data.queries.qid.tolist())
+            return frozenset(map(str, data.queries.qid.tolist()))
         return frozenset()
 
     @property
@@ -122,7 +122,7 @@ class Reading(ReadOptions):
         options = self.changed
         if "label_map" in options:
             options["label_map"] = {
-                f"{label:g}": new_label for label, new_label in options["label_map"].items()
+                f"{label:.15g}": new_label for label, new_label in options["label_map"].items()
             }
         return {name: jsonable(options[name]) for name in _IN_PROVENANCE if name in options}
 
@@ -151,7 +151,10 @@ class File:
         if self.path is None:
             return None
         file = self.path if self._descriptor is None else self._descriptor
-        status = os.stat(file)
+        try:
+            status = os.stat(file)
+        except FileNotFoundError:
+            return None
         return status.st_size, status.st_mtime_ns
 
     def check_unchanged(self) -> None:
@@ -186,11 +189,10 @@ class Source:
         header_lines: number of lines before the first row of each file.
         chunk_bytes: default number of bytes that a thread parses at a time.
         base: number of the first feature; None if it depends on the files.
-        blanks: whether empty cells are missing values, so that missing values need no warning.
         has_qid: whether rows have query ids. If not, side files with group sizes define the
             queries.
         has_columns: whether a header defines the features and their order, so that later files must
-            have them.
+            have them. Empty cells are then missing values, which need no warning.
     """
 
     unused: tuple[str, ...] = ()
@@ -198,7 +200,7 @@ class Source:
     header_lines = 0
     chunk_bytes = 4 << 20
     base: int | None = 0
-    blanks = has_columns = False
+    has_columns = False
     has_qid: bool
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
@@ -383,11 +385,8 @@ def matching(path: str) -> list[str]:
     # Spark, Hive and Delta write marker and log files next to the parts, named _NAME or .NAME.
     pattern = os.path.join(glob.escape(path), "[!_.]*") if is_folder else path
     paths = set(glob.glob(pattern, recursive=True))
-    side_files = {
-        file + suffix
-        for file in paths
-        for suffix in (*GROUP_SUFFIXES, WEIGHT_SUFFIX, *UNREAD_SUFFIXES)
-    }
+    suffixes = *GROUP_SUFFIXES, WEIGHT_SUFFIX, *UNREAD_SUFFIXES
+    side_files = {side_file for file in paths for side_file in sidecar_paths(file, suffixes)}
     files = sorted(paths - side_files)
     stems = (os.path.basename(file).partition(".")[0].lower() for file in files)
     set_names = _SETS.intersection(stems)

@@ -139,17 +139,12 @@ class StoredFeatures(InParts):
     ) -> None:
         self.store, self.shape, self.base, self.is_sparse = store, shape, base, is_sparse
         self.starts, self._order = np.array(store.starts, np.int64), order
+        self._width = shape[1]  # number of features in the file
 
     def part(self, i: int, first: int, stop: int) -> Any:
         """Read rows of block i from disk, with the columns in the model's order."""
-        # Read up to the last column that is needed. The columns are put in order below.
-        columns = self.shape[1] if self._order is None else max(self._order, default=-1) + 1
-        block = [self.store.read(i, first, stop)]
-        matrix: Any
-        if self.is_sparse:
-            matrix = sparse_matrix(block, self.base, columns)
-        else:
-            matrix = dense_matrix(block, self.base, columns, threads=1)
+        stored = [self.store.read(i, first, stop)], self.base, self._width
+        matrix: Any = sparse_matrix(*stored) if self.is_sparse else dense_matrix(*stored, threads=1)
         return matrix if self._order is None else matrix[:, self._order]
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
@@ -162,7 +157,7 @@ class StoredFeatures(InParts):
         shape = self.shape[0], len(columns)
         order = columns if self._order is None else [self._order[c] for c in columns]
         out = StoredFeatures(self.store, shape, self.base, is_sparse=self.is_sparse, order=order)
-        out.external = self.external
+        out._width, out.external = self._width, self.external
         return out
 
 
@@ -286,7 +281,7 @@ def stream_files(
     files = expand(source)
     paths = [path for path in map(path_of, files) if path is not None and os.path.isfile(path)]
     folder = None
-    if cache is not False and len(paths) == len(files):
+    if cache and len(paths) == len(files):
         folder = Path(paths[0]).parent / FOLDER if cache is True else Path(cache)
     # The cache folder has space, unless it is not writable.
     store = None

@@ -49,7 +49,7 @@ from boostrank.options import typed_names
 _NUMERIC = re.compile(r"(u?int\d+|(half)?float|double|bool|decimal.*|null)\Z")
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 _NO_ID = {"nan", "<na>", "nat", "null", "none"}
-_ROUNDED = re.compile(r"\d(\.\d+)?E\+\d+", re.ASCII)
+_ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+\d+", re.ASCII)
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)", re.ASCII)
 # Text columns with at most this many values, or this share of the cells, are categories.
 _FEW, _SHARE = 20, 0.1
@@ -173,14 +173,17 @@ class Batch:
         if pa.types.is_boolean(array.type):
             array = array.cast("int64")
         missing_reason = (
-            f"query id in column {name!r} is missing or fractional; ids must be integers or text"
+            f"query id in column {name!r} is missing, fractional or rounded; ids must be integers"
+            " or text"
         )
         is_float = pa.types.is_floating(array.type)
         if is_float or (pa.types.is_integer(array.type) and array.type != pa.uint64()):
             values, is_refused = np.asarray(array.fill_null(0)), np.asarray(array.is_null())
             if is_float:
+                # Floats from the limit on may be rounded.
+                limit = 2.0 / np.finfo(values.dtype).eps
                 values = values.astype(np.float64)
-                is_refused |= ~(np.abs(values) < 2.0**63) | (values != np.floor(values))
+                is_refused |= ~(np.abs(values) < limit) | (values != np.floor(values))
                 values = np.where(is_refused, 0, values)
             faults = [self.fault(row, missing_reason) for row in np.flatnonzero(is_refused)]
             return values.astype(np.int64), faults
@@ -232,7 +235,7 @@ class TableSource(Source):
         "feature_names",
     )
     chunk_bytes = 6 << 20
-    blanks = has_columns = True
+    has_columns = True
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         arrow()  # raises if pyarrow is missing
@@ -499,8 +502,8 @@ def _why_no_id(qid: int | str) -> str:
         return f"query id {qid!r} is blank, or contains control characters"
     if _ROUNDED.fullmatch(qid):
         return (
-            f"query id {qid!r} was rounded by a spreadsheet, and may be several: write the column"
-            " as text"
+            f"query id {qid!r} was rounded by the program that wrote it, and may be several: write"
+            " the column as text"
         )
     if _FRACTION.fullmatch(qid):
         return f"query id {qid!r} is not an integer; ids must be integers or text: convert them"

@@ -120,7 +120,7 @@ def sample(
         output: path of the sample, or "-" for standard output.
         queries: number of queries (int) or their approximate share (float up to 1.0).
     """
-    number = queries if isinstance(queries, int) else None
+    number = int(queries) if hasattr(queries, "__index__") else None
     if not queries > 0 or (number is None and queries > 1.0):
         raise ParameterError(
             f"queries={queries!r} is out of range; allowed: a number, or a share above 0, at"
@@ -186,10 +186,13 @@ def _send(pieces: Iterable[Piece], outputs: Sequence[Output], choose: Choose) ->
             at = choose(piece)
         if declarations is None:
             declarations = b"" if piece.head else read_declarations(bytes(piece.text))
-        elif declarations and at is not None and not outputs[at].rows:
-            # A later file may begin with declarations of its own.
-            repeated = b"" if read_declarations(bytes(piece.text)) else declarations
-            outputs[at].write(repeated)
+        elif (
+            declarations
+            and at is not None
+            and not outputs[at].rows
+            and not read_declarations(bytes(piece.text))  # of a later file
+        ):
+            outputs[at].write(declarations)
         if at is not None:
             outputs[at].add(piece)
 

@@ -83,8 +83,9 @@ def _write(
             # Without zeros for the last column, and for the first one if numbers start at 0, the
             # reader would see a narrower or a 1-based matrix.
             first = data.n_features - 1 if base else 0
-            corners = np.array([first, data.n_features - 1], np.int32)
-            missing = np.setdiff1d(corners, data.features.indices)
+            missing = np.array([first, data.n_features - 1], np.int32)
+            for row in range(0, data.n_documents, step):
+                missing = np.setdiff1d(missing, data.features[row : row + step].indices)
             places = np.searchsorted(columns[: row_starts[1]], missing)
             columns = np.insert(columns, places, missing)
             values = np.insert(values, places, np.float32(0.0))

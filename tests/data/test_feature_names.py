@@ -44,6 +44,15 @@ def test_a_file_names_features_in_any_of_its_forms(tmp_path: Path, text: str) ->
     assert data.provenance.index_base == 1
 
 
+def test_numbers_of_names_may_be_text_and_other_objects_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text(ROWS)
+    names: Any = {"1": "a", "2": "b", "3": 5}
+    assert boostrank.read(tmp_path / "t.txt", feature_names=names).feature_names == ("a", "b", "5")
+    for names in (5, {"one": "a"}, {None: "a"}):
+        with pytest.raises(ParameterError, match="feature_names"):
+            boostrank.read(tmp_path / "t.txt", feature_names=names)
+
+
 def test_comments_in_front_of_the_rows_name_features(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text(
         "# made by us\n# f1: bm25\n#f2 = page rank\n# f3: age\n" + ROWS + "# f4: no\n"

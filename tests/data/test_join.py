@@ -293,6 +293,25 @@ def test_rows_that_cannot_be_joined_are_refused_with_their_place(
     assert (tmp_path / "out.csv").read_text() == "old"
 
 
+def test_whole_floats_in_json_are_the_names_of_integers(tmp_path: Path) -> None:
+    log = written(tmp_path, "f.jsonl", '{"qid": 1.0, "doc_id": 7.0, "a": 2}\n')
+    output: Any = tmp_path / "out.csv"
+    assert join(written(tmp_path, "j.txt", "1 0 7 4\n"), log, output)[:2] == (1, 1)
+
+
+def test_columns_that_no_table_can_hold_are_refused(tmp_path: Path) -> None:
+    judged = written(tmp_path, "j.txt", "1 0 7 4\n1 0 8 1\n")
+    logs = [
+        written(tmp_path, f"{i}.csv", f"qid,doc_id,a\n1,{i},{'xy'[: i - 7] or 3}\n") for i in (7, 8)
+    ]
+    lists = tmp_path / "l.parquet"
+    parquet.write_table(pa.table({"qid": [1], "doc_id": [7], "a": [[1, 2]]}), lists)
+    for log, word in ((logs, "Field a"), ([str(lists)], "list")):
+        with pytest.raises(FileFormatError, match=rf"out\.csv: .*{word}"):
+            join(judged, log, str(tmp_path / "out.csv"))
+    assert not (tmp_path / "out.csv").exists()
+
+
 def test_a_feature_that_one_entry_logs_twice_is_refused(tmp_path: Path) -> None:
     twice = {
         "query": "1",

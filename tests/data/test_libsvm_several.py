@@ -69,6 +69,30 @@ def test_a_last_line_without_newline_is_not_glued_to_the_next_file(shards: Shard
     ]
 
 
+def test_sizes_of_a_compressed_file_in_a_folder_are_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"1 1:1\n0 1:2\n1 1:3\n"))
+    (tmp_path / "a.txt.query").write_text("2\n1\n")
+    assert quietly(tmp_path).queries.sizes.tolist() == [2, 1]
+
+
+def test_scattered_queries_of_several_files_have_one_weight_each(shards: Shards) -> None:
+    paths = shards("1 qid:1 1:1\n0 qid:2 1:2\n1 qid:1 1:3\n", "1 qid:3 1:1\n")
+    for path, weights in zip(paths, ("1\n2\n", "3\n"), strict=True):
+        path.with_name(f"{path.name}.weight").write_text(weights)
+    weights_of_queries = quietly(paths, regroup=True).queries.weights
+    assert weights_of_queries is not None
+    assert weights_of_queries.tolist() == [1, 2, 3]
+
+
+def test_each_file_has_a_weight_for_each_of_its_queries_or_rows(shards: Shards) -> None:
+    paths = shards("1 1:1\n0 1:2\n1 1:3\n", "1 1:1\n0 1:2\n1 1:3\n")
+    for path, weights in zip(paths, ("1\n2\n3\n", "4\n"), strict=True):
+        path.with_name(f"{path.name}.query").write_text("2\n1\n")
+        path.with_name(f"{path.name}.weight").write_text(weights)
+    with refused("1 weights for 2 queries and 3 rows"):
+        quietly(paths)
+
+
 @pytest.mark.filterwarnings("ignore:.*lines are blank:boostrank.core.errors.DataWarning")
 def test_a_pattern_stands_for_the_files_that_match_sorted_without_their_sidecars(
     shards: Shards, tmp_path: Path

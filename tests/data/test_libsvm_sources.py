@@ -23,7 +23,9 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import FileFormatError
+from boostrank.data.feature_space import FeatureSpace
 from boostrank.files import chunks as _chunks
+from boostrank.files.assemble import pieces_of_files
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.files.formats.libsvm import LibsvmSource
 from boostrank.files.source import Reading
@@ -271,6 +273,8 @@ def test_fault_059_a_file_cut_off_under_the_reader_does_not_kill_the_process(
     path.write_bytes(b"1 qid:1 1:1\n" * 300_000)
     script = """
 import os, sys
+from boostrank.data.feature_space import FeatureSpace
+from boostrank.files.assemble import pieces_of_files
 from boostrank.files.assemble import read_files as read_libsvm
 try:
     read_libsvm(sys.argv[1], chunk_bytes=1 << 16, threads=2, progress=lambda done, total: os.truncate(sys.argv[1], 0))
@@ -367,3 +371,21 @@ def test_the_head_may_be_shorter_or_longer_than_a_chunk(
     assert same_data(read(text, chunk_bytes=100), expected)
     assert same_data(read_libsvm(io.BytesIO(text), chunk_bytes=1000), expected)
     assert same_data(read_libsvm(io.BytesIO(gzip.compress(text)), chunk_bytes=100), expected)
+
+
+def test_a_compressed_file_object_that_is_cut_off_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "data.gz"
+    path.write_bytes(gzip.compress(b"1 qid:1 1:1\n" * 1000)[:-20])
+    with gzip.open(path) as file, refused("cannot be read"):
+        read_libsvm(file)
+
+
+@pytest.mark.parametrize("before", range(9))
+def test_rows_without_labels_are_known_wherever_the_beginning_of_the_file_ends(
+    tmp_path: Path, before: int
+) -> None:
+    row = " ".join(f"{number}:0.5" for number in range(1, 401))
+    (tmp_path / "data.txt").write_text(f"#{'x' * before}\n" + f"{row}\n" * 30)
+    space = FeatureSpace(1, 400, tuple(f"f{i}" for i in range(1, 401)))
+    pieces = pieces_of_files(tmp_path / "data.txt", len, like=space, columns=np.arange(400))
+    assert sum(pieces) == 30

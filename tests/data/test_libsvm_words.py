@@ -273,6 +273,18 @@ def test_ids_of_the_training_data_are_told_or_refused() -> None:
     assert refusal("1 qid:2 1:1\n1 qid:12 1:1\n1 qid:3 1:1\n", like=like, strict=True)[0] == words
 
 
+def test_ids_of_the_training_data_are_told_if_they_are_integers_only_there() -> None:
+    like = said("1 qid:1 1:1\n1 qid:2 1:1\n")[0]
+    (words,) = said("1 qid:2 1:1\n1 qid:x 1:1\n", like=like)[1]
+    assert "such as 2" in words
+
+
+def test_a_label_map_is_recorded_with_all_digits() -> None:
+    label_map = {1234567: 2, 1234568: 1, 0.5: 0}
+    data = said("1234567 qid:1 1:1\n1234568 qid:1 1:1\n", label_map=label_map)[0]
+    assert data.provenance.options["label_map"] == {"1234567": 2, "1234568": 1, "0.5": 0}
+
+
 @pytest.mark.parametrize(("cells", "layout"), [(3, "dense"), (2, "dense"), (1, "csr")])
 def test_half_of_the_cells_make_a_dense_matrix(cells: int, layout: str) -> None:
     row_cells = " ".join(f"{2 * i + 1}:1" for i in range(cells - 1)) + " 4:1"

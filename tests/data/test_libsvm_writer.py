@@ -19,6 +19,7 @@ from boostrank.core.errors import DataError, DataWarning, InputError, TrainingEr
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.assemble import read_files as read_libsvm
+from boostrank.files.store import stream_files
 from boostrank.files.writer import score_text, write_libsvm
 from tests.data.conftest import dense, same_bits
 
@@ -117,6 +118,17 @@ def test_a_sparse_matrix_keeps_its_width_and_base(tmp_path: Path, zero_based: bo
     assert_same(back, data)
     assert back.provenance.index_base == (0 if zero_based else 1)
     assert back.fingerprint == data.fingerprint
+    # Rows on disk give the same text.
+    text = (tmp_path / "data.txt").read_bytes()
+    write_libsvm(tmp_path / "b.txt", stream_files(tmp_path / "data.txt"), zero_based=zero_based)
+    assert (tmp_path / "b.txt").read_bytes() == text
+
+
+def test_a_query_id_with_a_colon_keeps_its_text(tmp_path: Path) -> None:
+    data = RankingDataset.from_arrays(np.eye(2), [1, 0], qid=["a:b", "c"])
+    words = np.array(["red: shoe", "hat"], object)
+    data = replace(data, queries=replace(data.queries, words=words))
+    assert round_trip(tmp_path, data).queries.words.tolist() == ["red: shoe", "hat"]
 
 
 def test_many_batches_and_names_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

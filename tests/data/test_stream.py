@@ -103,6 +103,14 @@ def test_columns_come_in_the_order_asked_for(file: Path) -> None:
     assert same_data(from_memory, in_memory(from_disk))
 
 
+def test_some_of_the_columns_are_read(file: Path) -> None:
+    plain, streamed = read_libsvm(file), stream_libsvm(file, cache=None)  # type: ignore[arg-type]
+    for names in (["f3", "f1"], ["f8"]):
+        some = streamed.only(names)
+        assert same_data(plain.only(names), in_memory(some))
+        assert same_data(plain.only(names[:1]), in_memory(some.only(names[:1])))
+
+
 def test_a_full_disk_and_a_file_that_was_cut_off_are_told_with_their_folder(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -333,6 +333,54 @@ def test_blanks_around_a_word_for_what_is_missing_change_nothing(write: Write) -
     assert data.categories["c"].values == ("x",)
 
 
+@pytest.mark.parametrize("cell", ["3", "+3"])  # read by pyarrow, or line by line
+def test_a_query_id_that_is_a_word_for_what_is_missing_is_refused(write: Write, cell: str) -> None:
+    path = write(f"label,qid,a\n1,1,2\n0, NA ,{cell}\n0,NA,{cell}\n")
+    with refused("query id", line=3):
+        boostrank.read(path, missing_tokens=["NA"])
+
+
+@pytest.mark.parametrize(("kind", "largest"), [("float64", 2.0**53), ("float32", 2.0**24)])
+def test_query_ids_that_floats_round_are_refused(tmp_path: Path, kind: str, largest: float) -> None:
+    columns = {"label": [1, 0], "a": [1, 2]}
+    for qid, works in ((largest - 1, True), (largest, False), (-largest, False)):
+        ids = pa.array([1, qid], kind)
+        parquet.write_table(pa.table({**columns, "qid": ids}), tmp_path / "t.parquet")
+        if works:
+            assert boostrank.read(tmp_path / "t.parquet").queries.qid.tolist() == [1, int(qid)]
+        else:
+            with refused("row 2", "rounded"):
+                boostrank.read(tmp_path / "t.parquet")
+
+
+def test_query_ids_that_pandas_wrote_as_floats_are_refused(write: Write) -> None:
+    with refused("'1.2345678901234568e+18' was rounded", line=3):
+        boostrank.read(write("label,qid,a\n1,1,2\n0,1.2345678901234568e+18,1\n"))
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_header_that_is_too_long_is_refused_with_a_byte_order_mark_too(
+    write: Write, mark: str
+) -> None:
+    names = ",".join(f"feature_number_{i}" for i in range(5000))
+    with refused("64 KiB", line=1):
+        boostrank.read(write(f"{mark}label,qid,{names}\n"))
+
+
+def test_progress_ends_with_all_bytes(tmp_path: Path) -> None:
+    for path in write_tables(tmp_path, {"qid": [1, 1], "label": [1, 0], "a": [1, 2]}):
+        done: list[tuple[int, int | None]] = []
+        boostrank.read(path, progress=lambda *amounts, done=done: done.append(amounts))
+        assert done[-1] == (path.stat().st_size, path.stat().st_size)
+
+
+def test_a_file_that_is_removed_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"qid": [1, 1], "label": [1, 0], "a": [1, 2]}), path)
+    with refused("changed while it was read"):
+        boostrank.read(path, progress=lambda *_: path.unlink(missing_ok=True))
+
+
 def test_odd_numbers_are_those_of_the_libsvm_reader(write: Write) -> None:
     words = [
         "+1",

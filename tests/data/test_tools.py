@@ -16,7 +16,9 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from boostrank.core.errors import (
@@ -264,6 +266,7 @@ def test_a_sample_has_as_many_whole_queries_as_asked_for(source: Path, tmp_path:
         chosen = qids(text)
         assert len(chosen) == count
         assert before < set(chosen)
+        assert written == tools.sample(source, written.path, queries=np.int64(count), seed=4)
         assert rows_of(text) == [row for row in rows_of(TEXT) if row.split()[1].decode() in chosen]
         before = set(chosen)
 
@@ -579,3 +582,10 @@ def test_progress_reaches_the_end(source: Path, tmp_path: Path) -> None:
             progress=lambda done, total, seen=seen: seen.append((done, total)),
         )
         assert seen[-1] == (len(TEXT), len(TEXT))
+
+
+def test_outputs_may_be_path_objects(source: Path, tmp_path: Path) -> None:
+    output: Any = tmp_path / "out.txt"
+    assert tools.sample(source, output, 1).path == str(output)
+    parts = tools.split(source, output, {"a": 0.5, "b": 0.5})
+    assert [part.path for part in parts] == [str(tmp_path / f"out-{name}.txt") for name in "ab"]

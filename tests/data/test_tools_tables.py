@@ -283,3 +283,14 @@ def test_a_query_in_two_tables_is_refused_with_its_row(tmp_path: Path) -> None:
         pyarrow.parquet.write_table(table, tmp_path / name)
     with pytest.raises(FileFormatError, match=r"qid 1 .*in1\.parquet: row 1"):
         tools.sample(str(tmp_path / "in*.parquet"), str(tmp_path / "out.parquet"), 1.0)
+
+
+def test_a_header_may_be_quoted_in_one_file_and_plain_in_another(tmp_path: Path) -> None:
+    plain, quoted, output = (tmp_path / f"{name}.csv" for name in ("plain", "quoted", "out"))
+    plain.write_text("qid,label,a\n1,1,2\n")
+    quoted.write_text('"qid","label","a"\n2,1,2\n')
+    tools.sort([plain, quoted], str(output))
+    assert output.read_text() == "qid,label,a\n1,1,2\n2,1,2\n"
+    quoted.write_text("qid,a,label\n2,1,2\n")
+    with pytest.raises(FileFormatError, match=r"quoted\.csv: has other columns"):
+        tools.sort([plain, quoted], str(output))

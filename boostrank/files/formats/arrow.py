@@ -151,9 +151,10 @@ class ColumnarFile(File):
                 batch.validate()
                 self.text_bytes += _bytes_of(batch)
                 for first in range(0, batch.num_rows, rows):
+                    part = batch.slice(first, rows)
+                    done += part.num_rows
                     self.done = size * done // self.rows if self.rows else size
-                    yield batch.slice(first, rows)
-                done += batch.num_rows
+                    yield part
         except (arrow().ArrowException, OSError) as error:
             reason = f"the file is damaged after row {done:,}: {' '.join(str(error).split())}"
             raise FileFormatError(reason, file=self.name) from None

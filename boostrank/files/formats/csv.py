@@ -118,11 +118,12 @@ class CsvSource(TableSource):
         for position, name in enumerate(columns.header):
             if name not in number_columns:
                 continue
-            cells = {i: row[position].strip() for i, row in enumerate(rows, 2) if row}
             cells = {
                 i: word
-                for i, word in cells.items()
-                if word.encode().lower() not in _BLANK and word not in self.reading.missing_tokens
+                for i, row in enumerate(rows, 2)
+                if row
+                and (word := row[position].strip()).encode().lower() not in _BLANK
+                and word not in self.reading.missing_tokens
             }
             words = set(cells.values())
             if words and not any(map(_VALUE.fullmatch, words)):
@@ -253,9 +254,7 @@ class CsvSource(TableSource):
         else:  # words keep their blanks
             is_number = pc.match_substring_regex(trimmed, f"^({NUMBER.pattern})$")
             column = pc.if_else(is_number, trimmed, column)
-        if name == columns.qid:
-            return column
-        # Make missing words null, except in query ids.
+        # Make missing words null.
         is_missing = pc.is_in(trimmed, value_set=pa.array(["", *reading.missing_tokens]))
         column = pc.if_else(is_missing, pa.scalar(None, pa.string()), column)
         if name not in columns.coded or reading.trained_categories is None:

@@ -26,6 +26,7 @@ from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, drop_zeros, fil
 from boostrank.files.chunks import (
     BYTE_ORDER_MARK,
     CELL,
+    HEAD,
     LONE_RETURN,
     MISSING_REMEDY,
     NUL_BYTE,
@@ -410,7 +411,9 @@ class LibsvmSource(Source):
 
 
 def _first_rows(head: bytes) -> list[list[bytes]]:
-    rows = (line.split(b"#", 1)[0].split() for line in head.split(b"\n"))
+    rows = [line.split(b"#", 1)[0].split() for line in head.split(b"\n")]
+    if len(head) >= HEAD:  # the last token may be cut off
+        del rows[-1][-1:]
     return [row for row in rows if row][:_PROBED_LINES]
 
 
