@@ -15,7 +15,13 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import ParameterError, warn_user
-from boostrank.core.files import check_writable, read_text, write_atomically
+from boostrank.core.files import (
+    check_not_read,
+    check_writable,
+    path_of,
+    read_text,
+    write_atomically,
+)
 from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.data.feature_space import quoted
 from boostrank.data.rows import missing_in
@@ -93,6 +99,8 @@ def export_model(
         ('solr', True)
     """
     # Refuse unknown arguments and paths before the slow proof.
+    if path_of(model):
+        check_not_read(path, [model])
     model = as_model(model)
     if data is not None:
         data = as_dataset(data)

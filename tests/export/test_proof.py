@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.core.errors import FileFormatError, ParameterError
+from boostrank.core.errors import FileFormatError, InputError, ParameterError
 from boostrank.engines.served.rules import Rules, scores
 from boostrank.export import TARGETS, target_lines
 from boostrank.export.proof import FLOAT32, _compare_scores, moved_line, prove
@@ -326,6 +326,26 @@ def test_a_feature_store_in_another_order_keeps_the_names_of_the_columns(tmp_pat
         model, tmp_path / "m.json", "solr", name="m", feature_names=model.feature_names[::-1]
     )
     assert default_path.read_bytes() == (tmp_path / "m.json").read_bytes()
+
+
+def test_features_without_a_store_are_in_solrs_default_one(tmp_path: Path) -> None:
+    model = example("lightgbm-none-whole").model
+    features = [{"name": name, "params": {"defaultValue": "NaN"}} for name in NAMES]
+    export_model(model, tmp_path / "m", "solr", feature_names=features)
+    assert "store" not in json.loads((tmp_path / "m").read_bytes())
+    features[2]["store"] = "shop"
+    with pytest.raises(ParameterError, match=r"_DEFAULT_, shop"):
+        export_model(model, tmp_path / "n", "solr", feature_names=features)
+
+
+def test_a_model_is_not_overwritten_by_its_export(tmp_path: Path) -> None:
+    path = tmp_path / "model.txt"
+    example("lightgbm-none-whole").model.save(path)
+    before = path.read_bytes()
+    for output in (path, f"{path}.meta.json"):
+        with pytest.raises(InputError, match=r"would be overwritten"):
+            export_model(path, output, "solr")
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("text", ["a\n\na\n", "a\n\n1: b\n", "\n\nname\nage\n"])
