@@ -266,6 +266,10 @@ class Verification:
 
     def equal(self, tolerance: str = FLOAT32) -> bool:
         """Return True if the scores agree at this level or a better one."""
+        if tolerance not in LEVELS:
+            raise ParameterError(
+                f"tolerance must be from {', '.join(LEVELS)}, but got {tolerance!r}"
+            )
         return LEVELS.index(self.level) <= LEVELS.index(tolerance)
 
 
