@@ -356,7 +356,7 @@ def from_json(text: str | bytes, *, once: bool = False) -> Any:
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     except ValueError as error:  # Python's limit, whose remedy is one for programmers
-        if "digits" in str(error):
+        if "set_int_max_str_digits" in str(error):
             raise ValueError("a number has too many digits") from None
         raise
     level = [parsed]

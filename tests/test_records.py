@@ -92,6 +92,8 @@ def test_a_key_twice_is_refused_where_it_is_asked_for() -> None:
     assert from_json('{"a": 1, "a": 2}') == {"a": 2}
     with pytest.raises(ValueError, match="same key twice"):
         from_json('[{"b": {"a": 1, "a": 2}}]', once=True)
+    with pytest.raises(ValueError, match="'digits'"):
+        from_json('{"digits": 1, "digits": 2}', once=True)
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def name_fault(declared: Declared, names: Sequence[str], *, one_store: bool = Fa
     """
     listed_names, model_names = list(map(name_of, declared)), set(names)
     objects = [feature for feature in declared if isinstance(feature, Mapping)]
-    stores = sorted({str(feature["store"]) for feature in objects if "store" in feature})
+    stores = sorted({str(feature.get("store", "_DEFAULT_")) for feature in objects})
     if one_store and len(stores) > 1:
         return f"a model reads one feature store, but its features are in {', '.join(stores)}"
     repeated = [name for name, count in Counter(listed_names).items() if count > 1]

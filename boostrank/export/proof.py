@@ -266,6 +266,10 @@ class Verification:
 
     def equal(self, tolerance: str = FLOAT32) -> bool:
         """Return True if the scores agree at this level or a better one."""
+        if tolerance not in LEVELS:
+            raise ParameterError(
+                f"tolerance must be from {', '.join(LEVELS)}, but got {tolerance!r}"
+            )
         return LEVELS.index(self.level) <= LEVELS.index(tolerance)
 
 
@@ -528,13 +532,15 @@ def _check_defaults(
 
 def moved_line(moves: Verification) -> str:
     """Describe how many documents change rank, and where the first scores differ."""
-    if moves.level != DIFFERENT or moves.first is None:
+    if not moves.moved:
         return f"none of {moves.documents:,} documents changes its rank"
+    line = f"{moves.moved:,} of {count_of(moves.documents, 'document')} change rank"
+    if moves.level != DIFFERENT or moves.first is None:
+        return f"{line}, by rounding alone"
     row, query, model_score, target_score = moves.first
     return (
-        f"{moves.moved:,} of {count_of(moves.documents, 'document')} change rank; the first"
-        f" different score is in row {row + 1:,}, query {query}: the model gives {model_score:.9g},"
-        f" the exported file {target_score:.9g}"
+        f"{line}; the first different score is in row {row + 1:,}, query {query}: the model gives"
+        f" {model_score:.9g}, the exported file {target_score:.9g}"
     )
 
 

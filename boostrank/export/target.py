@@ -215,9 +215,10 @@ class TargetSpec:
         # What trained it: the engine and its parameters.
         if engine not in ("", self.engine):
             yield from self._object_to_engine(engine)
+        zero_as_missing = str(params.get("zero_as_missing")).lower()
         unserved = {
             "boosting=rf": params.get("boosting") in ("rf", "random_forest"),
-            "zero_as_missing": params.get("zero_as_missing") and not self.zeros,
+            "zero_as_missing": zero_as_missing in ("true", "+") and not self.zeros,
         }
         for name in filter(unserved.get, unserved):
             reason = f"{self.title} does not support models of {name}"

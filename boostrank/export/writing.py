@@ -15,8 +15,14 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import ParameterError, warn_user
-from boostrank.core.files import check_writable, read_text, write_atomically
-from boostrank.data.dataset import RankingDataset
+from boostrank.core.files import (
+    check_not_read,
+    check_writable,
+    path_of,
+    read_text,
+    write_atomically,
+)
+from boostrank.data.dataset import RankingDataset, as_dataset
 from boostrank.data.feature_space import quoted
 from boostrank.data.rows import missing_in
 from boostrank.engines import format_of
@@ -65,7 +71,8 @@ def export_model(
             feature set or feature extractors, which must give missing values as the model expects;
             None for the names in the model.
         name: name of the model in the serving program; None for the file name without its ending.
-        data: rows of your own with queries, in which no document may change its rank.
+        data: rows of your own with queries, in which no document may change its rank, except by
+            rounding.
         allow: kinds of rows whose scores may differ (`boostrank.export.proof.KINDS`); "moved"
             allows documents of `data` to change their ranks.
 
@@ -92,7 +99,11 @@ def export_model(
         ('solr', True)
     """
     # Refuse unknown arguments and paths before the slow proof.
+    if path_of(model):
+        check_not_read(path, [model])
     model = as_model(model)
+    if data is not None:
+        data = as_dataset(data)
     target = TARGETS.get(to).serving(model.backend)
     unknown = sorted(set(allow) - {*KINDS, MOVED})
     if unknown:
@@ -161,6 +172,8 @@ def _prepare_model(
     parsed = format.parse(body)
     if isinstance(parsed, LinearModel):
         linear = LinearScore.of_model(parsed)
+        if model.is_served:  # missing values are 0 there
+            linear = replace(linear, missing=np.zeros(linear.missing.size))
     else:
         trees = format.served(parsed)
     forest = trees.forest

@@ -73,6 +73,12 @@ def test_words_of_a_language_are_no_names(target: TargetSpec, tmp_path: Path) ->
     )
 
 
+@pytest.mark.parametrize("name", ["Arrays", "IllegalArgumentException", "null", "record", "true"])
+def test_words_of_java_name_no_class(name: str) -> None:
+    body = TARGETS.get("java").write(replace(example("lightgbm-none-whole").served, name=name))
+    assert f"public final class model_{name} {{".encode() in body
+
+
 def test_large_models_fit(target: TargetSpec, tmp_path: Path) -> None:
     """Literals and methods of Java hold 64 KB; these trees take 2 MB."""
     # A hundred full trees with random splits of 2,000 features.

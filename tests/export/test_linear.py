@@ -149,6 +149,22 @@ def test_a_store_needs_the_value_of_missing_features(tmp_path: Path) -> None:
     assert proof.fill.keys() == {"bm25", "knn", "age"}
 
 
+@pytest.mark.parametrize("name", SINGLE)
+def test_a_linear_model_of_a_program_goes_to_others(name: str, tmp_path: Path) -> None:
+    """Missing values are 0 in it, not its shift."""
+    boostrank.export_model(train_linear(), tmp_path / "solr.json", "solr")
+    model = RankingModel.load(tmp_path / "solr.json")
+    proof = boostrank.export_model(model, tmp_path / "toy", name)
+    assert proof.fill == {}
+    rows = np.array([[np.nan] * 3, [0.0] * 3], np.float32)
+    score = (
+        TARGETS.get(name)
+        .serving("linear")
+        .scorer((tmp_path / "toy").read_bytes(), model.feature_names)
+    )
+    np.testing.assert_array_equal(score(rows), model.predict(rows))
+
+
 def test_trees_and_linear_models_have_targets_of_their_own(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="no trees"):
         boostrank.export_model(train_linear(), tmp_path / "toy", "elastic")

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.core.errors import FileFormatError, ParameterError
+from boostrank.core.errors import FileFormatError, InputError, ParameterError
 from boostrank.engines.served.rules import Rules, scores
 from boostrank.export import TARGETS, target_lines
-from boostrank.export.proof import prove
+from boostrank.export.proof import FLOAT32, _compare_scores, moved_line, prove
 from boostrank.export.target import ExportError, TargetSpec
 from boostrank.export.writing import export_model, how_to, read_feature_names
 from boostrank.files.names import name_of
@@ -165,6 +165,33 @@ def test_a_refusal_says_what_moves_in_the_users_data(to_toy, tmp_path: Path) -> 
         to_toy(example("lightgbm-none-missing"), Rules(missing=0.0), tmp_path / "m", data=data)
 
 
+def test_documents_that_move_by_rounding_are_counted() -> None:
+    data = boostrank.RankingDataset.from_arrays(np.eye(2, dtype=np.float32), [0, 1], group=[2])
+    moves = _compare_scores(np.array([1.0, 1.0 + 1e-9]), np.ones(2), data, slack=1e-6)
+    assert (moves.level, moves.moved, moves.first) == (FLOAT32, 2, None)
+    assert moved_line(moves).startswith("2 of 2 documents")
+    assert moved_line(replace(moves, moved=0)).startswith("none of 2 documents")
+
+
+def test_rows_may_be_those_of_an_engine(tmp_path: Path) -> None:
+    X, y = table("missing")
+    model = example("lightgbm-none-missing").model
+    rows = lgb.Dataset(X, y, group=[20] * 30, free_raw_data=False)
+    proof = export_model(model, tmp_path / "m", "solr", data=rows)
+    assert proof.moves.documents == 600
+    with pytest.raises(ParameterError, match="data=<ndarray>"):
+        export_model(model, tmp_path / "m", "solr", data=X)
+
+
+@pytest.mark.parametrize(
+    ("value", "refused"),
+    [(True, True), ("true", True), ("+", True), ("false", False), ("-", False)],
+)
+def test_zeros_are_missing_if_the_parameter_is_true(value: bool | str, refused: bool) -> None:
+    objections = TARGETS.get("solr").objections(params={"zero_as_missing": value})
+    assert any(objections) == refused
+
+
 def test_leaves_beyond_float32_are_refused(tmp_path: Path) -> None:
     of = example("lightgbm-none-whole")
     booster = lgb.Booster(model_str=of.served.body.decode())
@@ -299,6 +326,26 @@ def test_a_feature_store_in_another_order_keeps_the_names_of_the_columns(tmp_pat
         model, tmp_path / "m.json", "solr", name="m", feature_names=model.feature_names[::-1]
     )
     assert default_path.read_bytes() == (tmp_path / "m.json").read_bytes()
+
+
+def test_features_without_a_store_are_in_solrs_default_one(tmp_path: Path) -> None:
+    model = example("lightgbm-none-whole").model
+    features = [{"name": name, "params": {"defaultValue": "NaN"}} for name in NAMES]
+    export_model(model, tmp_path / "m", "solr", feature_names=features)
+    assert "store" not in json.loads((tmp_path / "m").read_bytes())
+    features[2]["store"] = "shop"
+    with pytest.raises(ParameterError, match=r"_DEFAULT_, shop"):
+        export_model(model, tmp_path / "n", "solr", feature_names=features)
+
+
+def test_a_model_is_not_overwritten_by_its_export(tmp_path: Path) -> None:
+    path = tmp_path / "model.txt"
+    example("lightgbm-none-whole").model.save(path)
+    before = path.read_bytes()
+    for output in (path, f"{path}.meta.json"):
+        with pytest.raises(InputError, match=r"would be overwritten"):
+            export_model(path, output, "solr")
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("text", ["a\n\na\n", "a\n\n1: b\n", "\n\nname\nage\n"])

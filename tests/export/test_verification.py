@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.core.errors import DataError
+from boostrank.core.errors import DataError, ParameterError
 from boostrank.export.proof import verify
 from boostrank.files.writer import write_libsvm
 from tests.cli.conftest import invoke, refuse
@@ -103,6 +103,8 @@ def test_scores_that_do_not_fit_are_refused(model: Any, data: Any) -> None:
         verify(model, data, [1.0, 2.0, 3.0])
     with pytest.raises(DataError, match=r"score 3 .*finite"):
         verify(model, data, [0.0, 0.0, np.nan] + [0.0] * 497)
+    with pytest.raises(ParameterError, match=r"equal, float32, ranking.*'exact'"):
+        verify(model, data, np.zeros(500)).equal("exact")
 
 
 @pytest.mark.parametrize("form", ["lines", "json", "csv"])

@@ -55,7 +55,8 @@ delete do double else enum export extends extern fallthrough final finally float
 go goto if implements import in instanceof int interface long map native new package private
 protected public range register return select short signed static struct super switch synchronized
 this throw throws transient try type typedef typeof union unsigned var void volatile while with
-yield Double Float Integer Long Math Object String System main init
+yield Double Float Integer Long Math Object String System main init Arrays
+IllegalArgumentException false null permits record sealed strictfp true
 """,
 )
 
