@@ -569,8 +569,7 @@ def test_numbered_features_that_a_file_does_not_list_keep_their_place(
             "-o",
             str(tmp_path / "s.txt"),
         ]
-        with warnings.catch_warnings(action="ignore"):
-            with pytest.raises(SystemExit, match=r"^0$"):
-                main(command)
+        with pytest.raises(SystemExit, match=r"^0$"):
+            main(command)
         scores = np.loadtxt(tmp_path / "s.txt")
         np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)

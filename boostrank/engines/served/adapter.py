@@ -128,11 +128,11 @@ def _with_all_numbered(file: TreeFile | LinearFile) -> TreeFile | LinearFile:
         forest = replace(file.forest, feature=columns[file.forest.feature])
         return replace(file, names=names, forest=forest)
     # Features that are not listed have weight 0.
-    numbers_of_column = {
+    parts: dict[str, Any] = {
         part: np.bincount(columns, getattr(file.score, part))
         for part in ("weights", "shift", "divisor", "missing")
     }
-    return replace(file, names=names, score=replace(file.score, **numbers_of_column))
+    return replace(file, names=names, score=replace(file.score, **parts))
 
 
 def _models_in(document: Any) -> list[Any]:
