@@ -126,6 +126,8 @@ class Params:
                 hint = did_you_mean(name, aliases, list_all=False)
                 raise UnknownParameter(f"{self.title} has no parameter {name!r}.{hint}")
             main = aliases[name]
+            if value is None:  # the default
+                continue
             if main in given_as:
                 raise ParameterError(f"{given_as[main]!r} and {name!r} are the same parameter")
             if main in self.refused and value not in self.harmless.get(main, ()):
@@ -134,7 +136,7 @@ class Params:
         # Check the numbers that an engine or the memory plan would misread or reject only later.
         for main, name in given_as.items():
             value = params[name]
-            if main in _LOWER_BOUNDS and value is not None:
+            if main in _LOWER_BOUNDS:
                 as_whole(value, name, _LOWER_BOUNDS[main])
             elif isinstance(value, float | np.floating) and not np.isfinite(value):
                 raise ParameterError(f"{name}={value!r} must be a finite number")
@@ -144,9 +146,11 @@ class Params:
         """Try the parameters with the engine, which raises its own errors."""
 
     def resolve_names(self, params: ParamValues) -> dict[str, Any]:
-        """Return the parameters under their main names; unknown names stay."""
+        """Return the parameters that are not None under their main names; unknown names stay."""
         aliases = self.names()
-        return {aliases.get(name, name): value for name, value in params.items()}
+        return {
+            aliases.get(name, name): value for name, value in params.items() if value is not None
+        }
 
     def drops_trees(self, params: ParamValues) -> bool:
         """Return True for dart, whose later rounds rescale earlier trees: it cannot be stopped
@@ -181,7 +185,7 @@ class Params:
         converted, aliases = dict(params), self.names()
         for name, value in params.items():
             main = aliases.get(name, name)
-            if main == "monotone_constraints":
+            if main == "monotone_constraints" and value is not None:
                 directions = read_directions(value, names)
                 converted[name] = [*directions, *(directions[column] for column in followed)]
             if main == "interaction_constraints" and value not in ("", None):

@@ -7,6 +7,7 @@ ordinary model file.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -47,12 +48,15 @@ def average(models: Sequence[Any], weights: Sequence[float] | None = None) -> Ra
         >>> boostrank.average([model, other]).num_trees()
         6
     """
+    models = list(map(as_model, models))
     if not models:
         raise ParameterError("there are no models to average")
-    models = list(map(as_model, models))
-    if weights is not None and not (
-        len(weights) == len(models) and all(0.0 < weight < math.inf for weight in weights)
-    ):
+    shares = [1.0 / len(models)] * len(models)
+    if weights is not None:
+        shares = []
+        with contextlib.suppress(TypeError, ValueError):
+            shares = [*map(float, weights)]  # merging writes them as Python's numbers
+    if len(shares) != len(models) or not all(0.0 < share < math.inf for share in shares):
         raise ParameterError(
             f"weights must have a finite number above 0 for each of {len(models)} models"
         )
@@ -68,7 +72,6 @@ def average(models: Sequence[Any], weights: Sequence[float] | None = None) -> Ra
             raise ParameterError("the models encode categories differently")
     engine = get_backend(first_model.backend)
     parsed = [engine.format.parse(model.to_bytes()) for model in models]
-    shares = [1.0 / len(models)] * len(models) if weights is None else weights
     booster = engine.load(engine.format.merge(parsed, shares)).finished({})
     origins: list[dict[str, Any]] = []
     for i, model in enumerate(models):
@@ -80,7 +83,7 @@ def average(models: Sequence[Any], weights: Sequence[float] | None = None) -> Ra
             "starts": model._booster.start_trees > 0,
         }
         if weights is not None:
-            origin["weight"] = float(weights[i])
+            origin["weight"] = shares[i]
         if model.info.averaged is not None:
             origin["averaged"] = model.info.averaged
         origins.append(origin)

@@ -1,8 +1,8 @@
 """Model files in the engine's format, and sidecar files with the model's provenance.
 
-    model.txt            the engine's file, which is readable without boostrank (JSON for a linear
-    model) model.txt.meta.json  the sidecar, a `ModelInfo` as JSON, where "file" contains the
-    checksums of both files
+    model.txt            the engine's file, readable without boostrank (JSON for a linear model)
+    model.txt.meta.json  the sidecar, a `ModelInfo` as JSON, where "file" contains the checksums of
+                         both files
 
 A file's structure, and its checksum if there is a sidecar, are checked before an engine opens the
 file. Nothing is executed or unpickled.

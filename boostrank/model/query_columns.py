@@ -134,7 +134,7 @@ class WithinQuery:
 def _words(value: Any) -> tuple[Any, ...]:
     if isinstance(value, str):
         value = value.split(",")
-    entries = [value] if isinstance(value, int) else value
+    entries = [value] if np.isscalar(value) else value
     stripped = (entry.strip() if isinstance(entry, str) else entry for entry in entries)
     return tuple(entry for entry in stripped if entry != "")
 

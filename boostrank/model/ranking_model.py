@@ -332,9 +332,8 @@ class RankingModel:
         first_round = as_whole(start_iteration, "start_iteration", -(2**31))
         first_round = min(max(0, first_round), all_rounds)
         if first_round:
-            last_round = all_rounds
-            if num_iteration is not None and num_iteration > 0:
-                last_round = min(all_rounds, first_round + num_iteration)
+            rounds = 0 if num_iteration is None else last_round
+            last_round = min(all_rounds, first_round + (rounds or all_rounds))
         compute = self._output_of(data, qid, group, threads)
         if pred_leaf:
             counts = self.tree_counts
@@ -465,9 +464,12 @@ class RankingModel:
         Raises:
             DataError: if the features are different, or are numbered from a different base.
         """
+        if self.is_served:
+            data = data.only(self.feature_names)
         base = data.provenance.index_base
         model_base = self.info.index_base
-        if None not in (base, model_base) and base != model_base:
+        is_named = data.feature_names == self.feature_names
+        if None not in (base, model_base) and base != model_base and not is_named:
             raise DataError(
                 f"the files of the model number features from {model_base}, but this file numbers"
                 f" them from {base}: read it like the training file (like=, or --zero-based)"

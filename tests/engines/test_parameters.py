@@ -203,7 +203,7 @@ def all_of(backend: str) -> set[str]:
 def classes(backend: str) -> dict[str, set[str]]:
     engine = get_backend(backend)
     refused = lightgbm_params.REFUSED if backend == "lightgbm" else xgboost_params.REFUSED
-    of_objectives = set(engine.params.resolve_names(dict.fromkeys(engine.params.of_objectives)))
+    of_objectives = set(engine.params.resolve_names(dict.fromkeys(engine.params.of_objectives, 1)))
     return {
         "kept": set(KEPT[backend]),
         "refused": set(refused),
@@ -390,6 +390,36 @@ def test_what_a_checkpoint_could_not_resume_exactly_is_refused_one(
             checkpoint=boostrank.Checkpoint("c"),
             backend=backend,
         )
+
+
+@pytest.mark.parametrize("method", ["dart", "DART"])
+def test_dart_in_any_case_is_not_stopped_early(data: Any, method: str) -> None:
+    params = {"boosting": method, "metric": "ndcg@5", "early_stopping_round": 2}
+    with pytest.raises(ParameterError, match="dart"):
+        boostrank.train({**TREES["lightgbm"], **params}, data[0], 4, valid_sets=[data[0]])
+    unresumable = get_backend("lightgbm").params.unresumable
+    assert unresumable({"boosting": method}, None)
+    assert unresumable({"data_sample_strategy": "GOSS"}, None)
+
+
+@pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
+def test_a_parameter_that_is_none_has_its_default(data: Any, backend: str) -> None:
+    unset = (
+        "bagging_fraction feature_fraction learning_rate max_depth verbosity monotone_constraints"
+        " interaction_constraints num_class"
+    ).split()
+    params = {name: value for name, value in TREES[backend].items() if name not in unset}
+    models = [
+        boostrank.train(chosen, data[0], 3, backend=backend)
+        for chosen in ({**dict.fromkeys(unset), **params}, params)
+    ]
+    np.testing.assert_array_equal(*(model.predict(data[0]) for model in models))
+
+
+@pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
+def test_constraints_in_an_array_of_lists_are_refused(backend: str) -> None:
+    with pytest.raises(ParameterError, match="interaction_constraints"):
+        get_backend(backend).params.check({"interaction_constraints": np.array([[0, 1]])})
 
 
 @pytest.mark.parametrize("start", ["none", "linear"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import xgboost as xgb
 
 import boostrank
 from boostrank import ModelError, RankingModel
+from boostrank.cli import main
 from boostrank.core.errors import DataWarning
 from tests.consumers import elastic, elasticsearch, solr
 
@@ -524,3 +526,50 @@ def test_a_damaged_or_hostile_model_is_refused(name: str, tmp_path: Path) -> Non
     with pytest.raises(ModelError) as raised:
         RankingModel.load(path)
     assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize("target", ["solr", "elastic", "linear"])
+@pytest.mark.parametrize("base", [0, 1])
+def test_numbered_features_that_a_file_does_not_list_keep_their_place(
+    target: str, base: int, tmp_path: Path
+) -> None:
+    rng, rows = np.random.default_rng(0), tmp_path / "rows.txt"
+    X = rng.normal(size=(200, 6)).astype(np.float32)
+    lines = [
+        f"{int(x[1] + x[3] > 0)} qid:{i // 10} "
+        + " ".join(f"{base + column}:{value}" for column, value in enumerate(x))
+        for i, x in enumerate(X)
+    ]
+    rows.write_text("\n".join(lines) + "\n")
+    data = boostrank.read(str(rows))
+    if target == "linear":
+        weights = {f"f{base + 3}": 2.0, f"f{base + 1}": 1.0}
+        document = {
+            "class": "org.apache.solr.ltr.model.LinearModel",
+            "name": "m",
+            "features": [{"name": name} for name in weights],
+            "params": {"weights": weights},
+        }
+        (tmp_path / "served.json").write_text(json.dumps(document))
+        expected = X[:, 1] + 2.0 * X[:, 3]
+    else:
+        params = {"objective": "listnet", "num_leaves": 3, "verbosity": -1, "num_threads": 1}
+        model = boostrank.train(params, data, 4)
+        assert set(np.flatnonzero(model.feature_importance())) == {1, 3}
+        with warnings.catch_warnings(action="ignore"):
+            boostrank.export_model(model, tmp_path / "served.json", target)
+        expected = model.predict(data)
+    served = RankingModel.load(tmp_path / "served.json")
+    np.testing.assert_allclose(served.predict(data), expected, rtol=1e-5, atol=1e-6)
+    if base:
+        command = [
+            "predict",
+            str(tmp_path / "served.json"),
+            str(rows),
+            "-o",
+            str(tmp_path / "s.txt"),
+        ]
+        with pytest.raises(SystemExit, match=r"^0$"):
+            main(command)
+        scores = np.loadtxt(tmp_path / "s.txt")
+        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)

@@ -7,11 +7,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from boostrank.core.errors import ModelError
+import boostrank
+from boostrank.core.errors import ModelError, ParameterError
+from boostrank.data.synthetic import make_ranking_data
 from boostrank.engines.lightgbm import model_text
 from boostrank.engines.lightgbm.format import LIGHTGBM, write_start
 from boostrank.engines.lightgbm.model_text import LightGBMText, count_documents
@@ -440,3 +443,31 @@ def test_nodes_are_counted_from_their_root_and_a_cycle_has_none(
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 7, 8, 15, 16, 1023])
 def test_a_chain_is_as_deep_as_it_is_long(length: int) -> None:
     assert depths(np.maximum(np.arange(length) - 1, 0)).tolist() == list(range(length))
+
+
+def test_weights_of_numpy_average_as_those_of_python() -> None:
+    data = make_ranking_data(queries=20, seed=1, mean_length=6).dataset
+    params = {"objective": "listnet", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+    models = [boostrank.train(params | {"seed": seed}, data, 2) for seed in (1, 2)]
+    expected = boostrank.average(models, [1.0, 2.0])
+    averaged = boostrank.average(iter(models), np.array([1, 2]))
+    assert averaged.to_bytes() == expected.to_bytes()
+    for weights in (["a", 1.0], 2.0, [1.0]):
+        with pytest.raises(ParameterError, match="2 models"):
+            boostrank.average(models, weights)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="no models"):
+        boostrank.average(iter([]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rounds", [2, 2.0, "2"])
+def test_rounds_after_the_first_are_whole_numbers_in_any_type(rounds: Any) -> None:
+    data = make_ranking_data(queries=20, seed=1, mean_length=6).dataset
+    params = {"objective": "listnet", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+    model = boostrank.train(params, data, 4)
+    scores = model.predict(data, start_iteration=1, num_iteration=rounds)
+    expected = model.predict(data, num_iteration=3) - model.predict(data, num_iteration=1)
+    np.testing.assert_array_equal(scores, expected)
+
+
+def test_a_feature_of_columns_within_queries_may_be_a_number_of_numpy() -> None:
+    assert boostrank.WithinQuery("rank", of=np.int64(3)).of == (3,)  # type: ignore[arg-type]

@@ -338,7 +338,7 @@ class Sampling:
 
     def __init__(self, params: ParamValues) -> None:
         named_params = LightGBM.params.resolve_names(params)
-        boosting = str(named_params.get("boosting", "gbdt"))
+        boosting = named_params.get("boosting", "gbdt")
         is_dart = boosting == "dart"
         grows_alone = not is_dart and "goss" not in (
             boosting,

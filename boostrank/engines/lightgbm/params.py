@@ -112,6 +112,14 @@ class LightGBMParams(Params):
         """Return LightGBM's own table of names and aliases."""
         return parameter_names()
 
+    def resolve_names(self, params: ParamValues) -> dict[str, Any]:
+        """Return the parameters under their main names, and the names of methods in lower case,
+        because LightGBM ignores case.
+        """
+        resolved = super().resolve_names(params)
+        methods = resolved.keys() & {"boosting", "data_sample_strategy"}
+        return resolved | {name: str(resolved[name]).lower() for name in methods}
+
     def check_values(self, params: ParamValues) -> dict[str, str]:
         """Check values that LightGBM misreads: lists, constraints and what excludes them.
 

@@ -8,6 +8,7 @@ import codecs
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import lightgbm
@@ -15,8 +16,7 @@ import numpy as np
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Array
-from boostrank.data.arrays import Features
-from boostrank.data.feature_space import NUMBERED
+from boostrank.data.arrays import Features, default_feature_names
 from boostrank.data.rows import dense_batches, dense_rows
 from boostrank.engines.base import SCORES, Booster, PredictRequest
 from boostrank.engines.lightgbm.adapter import LightGBMBooster
@@ -28,6 +28,7 @@ from boostrank.engines.served.trees import TreeFile
 from boostrank.engines.trees import refuse
 from boostrank.records import from_json
 
+_NUMBERED = re.compile(r"f(0|[1-9]\d{0,5})")
 FORMATS: tuple[tuple[str, Callable[[Any], Any], Callable[[Any], Any]], ...] = (
     ("a model of Solr", solr.recognises, solr.read),
     (
@@ -55,8 +56,7 @@ class _Scores(Booster):
     @property
     def index_base(self) -> int | None:
         """The number of the first feature, if the features are numbered."""
-        numbered = NUMBERED.fullmatch(self.file.names[0])
-        return int(numbered[0][1:]) if numbered else None
+        return {"f0": 0, "f1": 1}.get(self.file.names[0])
 
     def predict(self, features: Features, request: PredictRequest) -> Array:
         """Compute scores by the program's rules, other outputs by the engine."""
@@ -103,7 +103,7 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
                 file: TreeFile | LinearFile = read(models[0])
                 if isinstance(file, TreeFile):
                     refuse(~np.isfinite(file.forest.threshold), "a threshold is not finite")
-                return file
+                return _with_all_numbered(file)
             except DAMAGE as error:
                 reason = f"it is damaged: {error}"
                 if isinstance(error, KeyError):
@@ -112,6 +112,27 @@ def parse(body: bytes) -> TreeFile | LinearFile | None:
                     reason = str(error)
                 raise ModelError(f"it is {title}, but {reason}") from None
     return None
+
+
+def _with_all_numbered(file: TreeFile | LinearFile) -> TreeFile | LinearFile:
+    """Return the model with all features up to the last, if they are numbered, because libsvm text
+    has those that the file does not list.
+    """
+    numbers = [int(name[1:]) for name in file.names if _NUMBERED.fullmatch(name)]
+    if len(numbers) < len(file.names):
+        return file
+    first = min(1, *numbers)
+    names = default_feature_names(max(numbers) + 1 - first, first)
+    columns = np.array(numbers, np.int32) - first
+    if isinstance(file, TreeFile):
+        forest = replace(file.forest, feature=columns[file.forest.feature])
+        return replace(file, names=names, forest=forest)
+    # Features that are not listed have weight 0.
+    parts: dict[str, Any] = {
+        part: np.bincount(columns, getattr(file.score, part))
+        for part in ("weights", "shift", "divisor", "missing")
+    }
+    return replace(file, names=names, score=replace(file.score, **parts))
 
 
 def _models_in(document: Any) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.engines.linear.format import NONE, LinearModel, Scaling
-from boostrank.engines.served.rules import NO_SCALES, SINGLE, Rules, Scale, check_names
+from boostrank.engines.served.rules import SINGLE, Rules, Scale, check_names
 from boostrank.engines.trees import LARGEST_SCORE, refuse
 
 RULES = replace(SINGLE, missing=0.0)
@@ -133,7 +134,7 @@ def read_weights(
     *,
     bias: float = 0.0,
     rules: Rules = RULES,
-    scales: Mapping[str, Scale] = NO_SCALES,
+    scales: Mapping[str, Scale] = MappingProxyType({}),
 ) -> LinearFile:
     """Check the weights by name; a feature without a weight has weight 0.
 

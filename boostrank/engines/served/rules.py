@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,9 +88,6 @@ NORMALISED_TREES = (
     " they are"
 )
 """The reason for refusing scaled features of trees, and the remedy."""
-
-NO_SCALES: Mapping[str, Scale] = MappingProxyType({})
-"""Features that are not scaled."""
 
 
 def check_scale(shift: float, divisor: float, source: str) -> Scale:

@@ -12,7 +12,6 @@ import numpy as np
 
 from boostrank.core.errors import DataWarning, warn_user
 from boostrank.core.types import Json
-from boostrank.data.arrays import default_feature_names
 from boostrank.data.feature_space import NUMBERED
 from boostrank.engines.served import ranklib
 from boostrank.engines.served.linear import LinearFile, read_weights
@@ -31,7 +30,6 @@ from boostrank.records import from_json
 RULES = replace(SINGLE, strict=True)
 """The rules of XGBoost, and of the plugins."""
 
-_MOST_FEATURES = 1_000_000
 # Objectives whose scores are sums of leaves, and the normalisers of the plugin that keep them.
 _SUMS = ("rank:", "reg:linear", "reg:squarederror", "binary:logitraw")
 
@@ -49,9 +47,7 @@ def recognises_dump(document: Any) -> bool:
 def read_dump(document: Any) -> TreeFile:
     """Read the trees of `get_dump(dump_format="json")`."""
     roots = [from_json(tree, once=True) if isinstance(tree, str) else tree for tree in document]
-    names = _names_of(roots)
-    refuse(not names, "no tree has a split")
-    file = read_roots(roots, names)
+    file = read_roots(roots)
     warn_user(
         "a dump of XGBoost has no base_score, so all scores lack this constant; the order within"
         " queries is the model's",
@@ -83,8 +79,8 @@ def _parse_node(columns: Mapping[str, int], node: Json) -> Split | float:
     return Split(columns[node["split"]], float(condition), missing_left, left, right)
 
 
-def _names_of(roots: Sequence[Any]) -> Sequence[str]:
-    """Return the names of the features that occur; all from f0 on, if they are numbered."""
+def _names_of(roots: Sequence[Any]) -> list[str]:
+    """Return the names of the features that occur, and f0 if they are numbered."""
     names: dict[str, None] = {}
     unvisited = list(roots)
     while unvisited:
@@ -93,9 +89,7 @@ def _names_of(roots: Sequence[Any]) -> Sequence[str]:
             names[str(node["split"])] = None
             unvisited += node["children"]
     if names and all(map(NUMBERED.fullmatch, names)):
-        last_number = max(int(name[1:]) for name in names)
-        refuse(last_number > _MOST_FEATURES, f"feature f{last_number} is out of range")
-        return default_feature_names(last_number + 1, 0)
+        names["f0"] = None
     return list(names)
 
 

@@ -86,7 +86,7 @@ class XGBoostBooster(Booster):
     def stopped_rounds(self) -> int:
         """The best number of rounds in the attribute `best_iteration`, or 0."""
         best_iteration = self.native.attr("best_iteration") or ""
-        return int(best_iteration) + 1 - self.start_trees if best_iteration.isdigit() else 0
+        return int(best_iteration) + 1 - self.start_trees if best_iteration.isdecimal() else 0
 
     @property
     def start_trees(self) -> int:

@@ -130,7 +130,7 @@ def translate(params: ParamValues) -> dict[str, Any]:
         directions = read_directions(translated["monotone_constraints"], None)
         translated["monotone_constraints"] = tuple(directions) or ""
     if "interaction_constraints" in translated:
-        groups = read_groups(translated["interaction_constraints"] or (), None)
+        groups = read_groups(translated["interaction_constraints"], None)
         translated["interaction_constraints"] = json.dumps(groups) if groups else ""
     if "nthread" in translated:
         translated["nthread"] = engine_threads("XGBoost", translated["nthread"])
