@@ -138,7 +138,7 @@ def _html_cell(column: Column, cell: Cell) -> tuple[Any, str | None, str]:
     if cell.missing:
         sort_key = ""
     elif isinstance(value, bool | int | float):
-        sort_key = f"{value:.8g}"
+        sort_key = f"{value:.12g}"
     return text, sort_key, f"{css_class} {css_look}".strip()
 
 
