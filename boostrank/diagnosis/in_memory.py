@@ -27,6 +27,7 @@ class DatasetSource(Source):
     are numbered as in its file."""
 
     unused = tuple(declared(ReadOptions))
+    base: int
     by_row = blanks = has_qid = has_columns = True
 
     def open_file(self, data: Any) -> File:
@@ -56,8 +57,7 @@ class DatasetSource(Source):
             csr = sparse.csr_matrix(features)
             block.dense = None
             block.sparse = csr.indptr[1:].astype(np.int64), csr.indices + self.base, csr.data
-            top = self.base + self.data.n_features - 1
-            block.counts[[slots.CELLS, slots.TOP_ID]] = features.size, top
+            block.counts[[slots.CELLS, slots.TOP_ID]] = features.size, self.base + csr.shape[1] - 1
             # The lines are those of the whole data set. Only a file may number features from 0.
             block.counts[[slots.LINES, slots.ZERO_LINE]] = 0, self.data.provenance.index_base == 0
             yield self.first, block
