@@ -121,7 +121,7 @@ def split_queries(p: Profile) -> Iterator[Finding]:
             f"qid {p.qid(piece)} reappears after another query; it was first seen on {first_place};"
             f" {split_count}"
         )
-        if p.parts[0].path is not None:
+        if p.parts[0].path:
             files = shlex.join(part.name for part in p.parts[:3]) + " ..." * (len(p.parts) > 3)
             qid = f" --qid {shlex.quote(p.reading.qid)}" if p.reading.qid else ""
             changes = {"fix": f"boostrank data sort {files} -o SORTED{qid}, or --regroup"}

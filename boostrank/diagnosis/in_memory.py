@@ -24,10 +24,9 @@ _NAME = "<dataset>"
 
 class DatasetSource(Source):
     """Source of the rows of a `RankingDataset`, which are numbered from 1 in input order. Features
-    are numbered as in its file."""
+    are numbered as in the file of the training data."""
 
     unused = tuple(declared(ReadOptions))
-    base: int
     by_row = blanks = has_qid = has_columns = True
 
     def open_file(self, data: Any) -> File:
@@ -40,7 +39,7 @@ class DatasetSource(Source):
         except DataError as error:
             raise FileFormatError(str(error), file=_NAME) from None
         self.data: RankingDataset = data
-        self.base = data.provenance.index_base or 0
+        self.base: int = (space or data.feature_space).index_base or 0
         return File(_NAME, None)
 
     def blocks(
