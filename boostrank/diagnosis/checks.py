@@ -112,19 +112,19 @@ def split_queries(p: Profile) -> Iterator[Finding]:
     piece = again[0]
     queries = np.unique(first_piece[again]).size
     first = first_piece[piece]
-    first_place = p.at(p.line[first])
+    first_place, changes = p.at(p.line[first]), {}
     if first == piece - 1:
         message = f"qid {p.qid(piece)} continues from the previous file ({first_place})"
-        changes = {}
     else:
         split_count = f"{count_of(queries, 'query is', 'queries are')} in pieces"
         message = (
             f"qid {p.qid(piece)} reappears after another query; it was first seen on {first_place};"
             f" {split_count}"
         )
-        files = " ".join(part.name for part in p.parts[:3]) + " ..." * (len(p.parts) > 3)
-        qid = f" --qid {shlex.quote(p.reading.qid)}" if p.reading.qid else ""
-        changes = {"fix": f"boostrank data sort {files} -o SORTED{qid}, or --regroup"}
+        if p.parts[0].path:
+            files = shlex.join(part.name for part in p.parts[:3]) + " ..." * (len(p.parts) > 3)
+            qid = f" --qid {shlex.quote(p.reading.qid)}" if p.reading.qid else ""
+            changes = {"fix": f"boostrank data sort {files} -o SORTED{qid}, or --regroup"}
     yield find("split-queries", p.where(p.line[piece]), queries, message, **changes)
 
 

@@ -23,7 +23,8 @@ _NAME = "<dataset>"
 
 
 class DatasetSource(Source):
-    """Source of the rows of a `RankingDataset`, which are numbered from 1."""
+    """Source of the rows of a `RankingDataset`, which are numbered from 1 in input order. Features
+    are numbered as in the file of the training data."""
 
     unused = tuple(declared(ReadOptions))
     by_row = has_qid = has_columns = True
@@ -38,6 +39,7 @@ class DatasetSource(Source):
         except DataError as error:
             raise FileFormatError(str(error), file=_NAME) from None
         self.data: RankingDataset = data
+        self.base: int = (space or data.feature_space).index_base or 0
         return File(_NAME, None)
 
     def blocks(
@@ -46,21 +48,22 @@ class DatasetSource(Source):
         """Yield the rows of whole queries in order."""
         yield self.first, Block(np.zeros(0))
         step = max(1, chunk_bytes // (4 * self.data.n_features + 1))
+        lines = self.data.in_row_order(np.arange(1, self.data.n_documents + 1))
         for first, stop in self.data.queries.blocks(step):
             index, rows = self.data.queries.take(np.arange(first, stop))
-            features, lines = self.data.features[rows], np.arange(1, rows.size + 1)
-            is_sparse = sparse.issparse(features)
-            dense = np.zeros((0, 0), np.float32) if is_sparse else features
-            block = Block.from_rows(self.data.labels[rows], dense, index.row_ids(), lines)
-            if is_sparse:
-                block.dense = None
-                block.sparse = features.indptr[1:].astype(np.int64), features.indices, features.data
-                block.counts[[slots.CELLS, slots.TOP_ID]] = features.nnz, features.shape[1] - 1
+            features, none = self.data.features[rows], np.zeros((0, 0), np.float32)
+            block = Block.from_rows(self.data.labels[rows], none, index.row_ids(), lines[rows])
+            csr = sparse.csr_matrix(features)
+            block.dense = None
+            block.sparse = csr.indptr[1:].astype(np.int64), csr.indices + self.base, csr.data
+            block.counts[[slots.CELLS, slots.TOP_ID]] = features.size, self.base + csr.shape[1] - 1
+            # The lines are those of the whole data set. Only a file may number features from 0.
+            block.counts[[slots.LINES, slots.ZERO_LINE]] = 0, self.data.provenance.index_base == 0
             yield self.first, block
 
     def numbered_names(self, base: int = 0) -> dict[int, str]:
         """Return the feature names by column."""
-        return dict(enumerate(self.data.feature_names))
+        return dict(enumerate(self.data.feature_names, self.base))
 
     def schema(self, totals: Any) -> FeatureSpace:
         """Return the features of the data set."""

@@ -168,6 +168,7 @@ class Comparison(Result):
         regressions: queries with the largest losses, worst first.
         per_query: old and new values by metric, float64[Q, 2], with NaN for excluded queries. They
             are means over several models of a ranker.
+        weights: float64[Q], weight of each query.
         models: the mean of each metric for each model, as {metric: {"old": [...], "new": [...]}}.
         of_segment: each query's segment by kind, [Q].
         judges: differences by people, by a machine and by both, for each metric, if a machine
@@ -186,6 +187,7 @@ class Comparison(Result):
     conventions: Conventions
     qids: Array
     per_query: Mapping[str, Float64Array]
+    weights: Float64Array
     of_segment: Mapping[str, Array]
     models: Mapping[str, Mapping[str, list[float]]]
     notes: tuple[str, ...]
@@ -255,6 +257,7 @@ class Comparison(Result):
     HIDDEN = (
         "qids",
         "per_query",
+        "weights",
         "of_segment",
         "outcomes",
         "meanings",
@@ -398,7 +401,7 @@ def compare(
     data: RankingDataset,
     metrics: Metrics = "ndcg@10",
     *,
-    fail_if: str | Iterable[str | Condition] = (),
+    fail_if: str | Condition | Iterable[str | Condition] = (),
     top: int = 10,
     worst: int = 20,
     machine: Any = None,
@@ -449,7 +452,7 @@ def compare(
     data = as_dataset(data)
     context = Context(None, data, metrics, **options)
     names = [name for metric in context.metrics for name in metric.names]
-    texts = [fail_if] if isinstance(fail_if, str) else fail_if
+    texts = [fail_if] if isinstance(fail_if, str | Condition) else fail_if
     conditions = [
         text if isinstance(text, Condition) else Condition.parse(text, names) for text in texts
     ]
@@ -498,6 +501,7 @@ def compare(
         conventions=context.rules,
         qids=data.queries.qid,
         per_query=per_query,
+        weights=data.queries.each_weight,
         of_segment=context.of_segment,
         models={name: _average_queries(sides, data) for name, sides in values.items()},
         notes=tuple(notes),

@@ -138,7 +138,7 @@ def _html_cell(column: Column, cell: Cell) -> tuple[Any, str | None, str]:
     if cell.missing:
         sort_key = ""
     elif isinstance(value, bool | int | float):
-        sort_key = f"{value:.8g}"
+        sort_key = f"{value:.12g}"
     return text, sort_key, f"{css_class} {css_look}".strip()
 
 
@@ -239,7 +239,7 @@ def theme(*, dark: bool = False) -> dict[str, Any]:
     return config
 
 
-_DIGITS = 5
+_DIGITS = 9  # distinguish all values of float32
 # Width in pixels outside a page. In a page, charts fill the available width.
 _WIDTH = 680
 
@@ -264,7 +264,7 @@ class Chart:
     about: str = ""
 
     def spec(self) -> dict[str, Any]:
-        """Return the Vega-Lite specification with its data under `datasets`, rounded to five
+        """Return the Vega-Lite specification with its data under `datasets`, rounded to nine
         digits.
         """
         with alt.data_transformers.enable("default", max_rows=None, consolidate_datasets=True):

@@ -28,11 +28,12 @@ import numpy as np
 
 from boostrank.core.conventions import gains_from_labels
 from boostrank.core.errors import DataError
+from boostrank.core.files import path_of
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import RESAMPLES, expanded_interval, resampled_sums
 from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.files.join import ADDED, CHANCE, MACHINE
-from boostrank.reporting.segments import NO_SEGMENT, read_segments
+from boostrank.reporting.segments import by_table, read_segments
 from boostrank.reporting.table import Column, Table, table_of_rows
 
 FOLDS = 5
@@ -63,14 +64,15 @@ class Judges:
     words: Sequence[str] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.segments, str):
+        if path_of(self.segments) is not None:
             self.segments = read_segments(self.segments)
 
     def add(self, table: Any) -> Any:
         """Return an Arrow table with the columns `gain` and, unless the weight is 1, `weight`.
 
         Raises:
-            DataError: both judged documents of fewer than two queries, or a grade has no gain.
+            DataError: both judged documents of fewer than two queries, a grade has no gain, or no
+                query has a segment.
         """
         people, machine = _numbers(table["label"]), _numbers(table[MACHINE])
         queries = QueryIndex.from_ids(np.array(table["qid"].to_pylist()))
@@ -92,10 +94,9 @@ class Judges:
         weights = np.ones(people.size)
         if CHANCE in table.column_names:
             weights = 1.0 / _numbers(table[CHANCE])
-        segment_of_query = self.segments or {}
-        default = NO_SEGMENT if segment_of_query else ""
-        names = [segment_of_query.get(str(qid), default) for qid in queries.qid.tolist()]
-        segments = np.array(names, object)[query]
+        segments = np.full(query.size, "", object)
+        if self.segments:
+            segments = by_table(self.segments, queries).name_of_query[query]
         of_both = {"query": query[both], "weights": weights[both], "segments": segments[both]}
         gain_map = learn_gains(machine[both], gains[both], **of_both)
         judged = people[both], machine[both]

@@ -435,7 +435,7 @@ def plan_of(comparison: Any, detect: float) -> Plan:
     rows = comparison.judges_of(comparison.first)
     if not rows:
         values = comparison.per_query[comparison.first]
-        differences, weights = values[:, 1] - values[:, 0], np.ones(len(values))
+        differences, weights = values[:, 1] - values[:, 0], comparison.weights
         positions = np.arange(weights.size)
         rows = by_judges(comparison.first, differences, differences, positions, weights, weights)
     return plan_queries(rows, detect)

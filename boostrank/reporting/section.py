@@ -420,7 +420,7 @@ def page_beside(model: str) -> str:
     """
     path = Path(model).with_name(f"{Path(model).stem}-report.html")
     generator_mark = f'content="{_GENERATOR}"'.encode()
-    if path.exists() and generator_mark not in path.read_bytes()[:_HEAD]:
+    if path.is_file() and generator_mark not in path.read_bytes()[:_HEAD]:
         raise InputError(
             f"{path}: the file exists and is not a report of boostrank; choose another file with -o"
         )

@@ -25,11 +25,12 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.engines.engine_params import as_whole
 from boostrank.fit.execute import execute
 from boostrank.fit.plan import Plan
 from boostrank.fit.resolve import resolve
 from boostrank.fit.run import run
-from boostrank.fit.settings import SEED_NAMES, STOPPING_NAMES, pop_param
+from boostrank.fit.settings import METRIC_NAMES, SEED_NAMES, STOPPING_NAMES, pop_param
 from boostrank.metrics import BoundMetrics, MetricResult
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import TrainOptions
@@ -264,7 +265,8 @@ def compare_objectives(
     Args:
         params: as for `boostrank.train`, for all objectives. The default patience is 50 rounds.
         train_set: training data, whose features must be in memory.
-        objectives: name -> objective, or a dictionary with an objective and its parameters.
+        objectives: name -> objective, or a dictionary with an objective and its parameters, other
+            than those that are common to all: learning rate, seed and metric.
         num_boost_round: maximum number of rounds; None for 500.
         rates: learning rates; by default 0.02, 0.05, 0.1, 0.2, 0.5.
         repeats: number of trainings at the chosen rate, at least 2. They differ in the seed and the
@@ -277,17 +279,22 @@ def compare_objectives(
         InputError: invalid parameters or data.
     """
     # Check the arguments, and take the metric and its conventions from the first objective.
-    common, rates = dict(params or {}), rates or _RATES
+    common, rates = dict(params or {}), [*rates] or _RATES
     if repeats < 2 or len(objectives) < 2 or "learning_rate" in common:
         raise ParameterError(
             "pass at least 2 objectives and 2 repeats, and rates= (--rate) instead of learning_rate"
         )
-    seed = int(pop_param(common, SEED_NAMES, 0))
+    seed = as_whole(pop_param(common, SEED_NAMES, 0), "seed", 0)
     common["early_stopping_round"] = pop_param(common, STOPPING_NAMES, _PATIENCE)
 
     def make_plan(name: str, rate: float, repeat: int = 0) -> Plan:
         objective, data = objectives[name], train_set
         params = objective if isinstance(objective, Mapping) else {"objective": objective}
+        if shared := params.keys() & {"learning_rate", *SEED_NAMES, *METRIC_NAMES}:
+            raise ParameterError(
+                f"objective {name}: {min(shared)} must be that of all objectives: pass seed and"
+                " metric in params, and rates= (--rate) instead of learning_rate"
+            )
         run_params = {"learning_rate": rate, "seed": seed + repeat}
         if repeat:
             data = train_set.shuffled(np.random.default_rng([seed, repeat]))
@@ -299,8 +306,8 @@ def compare_objectives(
         )
         return resolve(options, data, [("valid", valid_set)])
 
-    first_objective = next(iter(objectives))
-    plan = make_plan(first_objective, rates[0])
+    first_objective, *_ = objectives
+    plan, *_ = [make_plan(name, rates[0]) for name in objectives]
     metric = plan.settings.main_metric
     if metric is None:
         raise ParameterError("params has no metric; add a metric, such as metric='ndcg'")

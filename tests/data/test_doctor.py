@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import shlex
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import boostrank
 from boostrank.core.errors import FileFormatError, ParameterError
+from boostrank.data.dataset import Provenance
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.diagnosis import Finding, Severity, examine, look_at
 from boostrank.diagnosis import profile as facts
@@ -262,6 +266,18 @@ def test_a_query_that_comes_back(ask: Any, clean: Lines) -> None:
     assert ask(lines, regroup=True) == {}
 
 
+def test_the_remedy_names_files_as_a_shell_reads_them(tmp_path: Path, clean: Lines) -> None:
+    (tmp_path / "my data.txt").write_text("".join([*clean[1:], clean[0]]))
+    fixes = {f.check: f.fix for f in boostrank.doctor(tmp_path / "my data.txt")}
+    assert str(tmp_path / "my data.txt") in shlex.split(fixes["split-queries"])
+    # A data frame has no file to sort.
+    rows = [(i % 2, i % 3, float(i)) for i in range(12)]
+    frame = pd.DataFrame(rows, columns=["label", "qid", "x"])
+    fixes = {f.check: f.fix for f in boostrank.doctor(frame)}
+    assert "data sort" not in fixes["split-queries"]
+    assert "--regroup" in fixes["split-queries"]
+
+
 def test_with_regroup_data_are_judged_as_regrouped(ask: Any, clean: Lines) -> None:
     whole = ask(clean)
     shuffled = [clean[i] for i in np.random.default_rng(1).permutation(len(clean))]
@@ -458,6 +474,32 @@ def test_queries_in_both_sets(ask: Any, clean: Lines, later: Lines) -> None:
     assert "train.txt:1" in finding.message
     others = [line.replace("qid:70000 ", "qid:1 ") for line in later]
     expect_single(ask(clean, valid=others), "shared-ids", "warning", 1, "other documents")
+
+
+@pytest.mark.parametrize("base", [0, 1])
+@pytest.mark.parametrize("in_memory", [(True, False), (False, True), (True, True)])
+def test_data_sets_and_files_share_queries(
+    tmp_path: Path, clean: Lines, in_memory: tuple[bool, bool], base: int
+) -> None:
+    path = tmp_path / "train.txt"
+    path.write_text("".join(clean if base else from_zero(clean)))
+    train, valid = [boostrank.read(path) if is_read else path for is_read in in_memory]
+    checks = {f.check: f.count for f in boostrank.doctor(train, valid=valid)}
+    assert checks.keys() - ORDINARY == {"leaked-queries"}
+    assert checks["leaked-queries"] == 60
+    if in_memory[0]:  # arrays have no numbers, and are matched by name
+        source = replace(boostrank.read(path), provenance=Provenance())
+        checks = {f.check: f.count for f in boostrank.doctor(train, valid=source)}
+        assert checks["leaked-queries"] == 60
+
+
+def test_rows_of_a_sorted_data_set_are_those_of_its_input() -> None:
+    labels = np.arange(40) % 2 * 1.0
+    labels[5] = 40.0
+    features = np.random.default_rng(0).normal(size=(40, 3))
+    data = boostrank.RankingDataset.from_arrays(features, labels, qid=np.arange(40) % 4, sort=True)
+    places = {f.check: f.where for f in boostrank.doctor(data)}
+    assert places["refused-labels"].endswith("row 6")
 
 
 def from_zero(lines: Lines) -> Lines:

@@ -18,7 +18,7 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.metrics import BoundMetrics, evaluate, paired_difference
-from boostrank.reporting.comparison import Comparison, compare
+from boostrank.reporting.comparison import Comparison, Condition, compare
 from boostrank.reporting.difference import Difference, open_report
 from boostrank.reporting.rank_changes import RankChange, churn
 from tests.reference._scipy_seed import seeded
@@ -459,3 +459,11 @@ def test_the_first_lines_of_report_and_compare_have_the_same_verdict() -> None:
     assert next(iter(comparison.metrics.values())).low > 0.0
     assert report.opening.verdict == comparison.opening.verdict
     assert report.opening.verdict == "is not significantly different from"
+
+
+def test_a_condition_may_be_passed_alone() -> None:
+    data = RankingDataset(np.zeros((4, 1)), np.array([1.0, 0, 1, 0]), QueryIndex.from_sizes([2, 2]))
+    condition = Condition("mrr", "<", 0.0)
+    compared = compare([1.0, 0, 1, 0], [0.0, 1, 1, 0], data, "mrr", fail_if=condition)
+    assert [outcome.condition for outcome in compared.outcomes] == [condition]
+    assert compared.failed

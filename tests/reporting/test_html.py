@@ -55,7 +55,7 @@ def block(of: Chart) -> Any:
 
 def test_a_page_carries_the_numbers_of_a_chart_once_and_rounded() -> None:
     kept = block(chart())
-    points = zip([EVIL] * 3, [0, 1, 2], [1.0, 0.33333, None], strict=True)
+    points = zip([EVIL] * 3, [0, 1, 2], [1.0, 0.333333333, None], strict=True)
     rows = [{"series": series, "x": x, "y": y} for series, x, y in points]
     assert kept["spec"]["datasets"] == {kept["numbers"]: rows}
 
@@ -112,11 +112,13 @@ def test_cells_are_shown_and_sorted_as_told() -> None:
     data = {"name": [EVIL, "b", "c"], "x": [1 / 3, float("nan"), Cell(0.5, "half", "better")]}
     details = [Markup("<p>inside</p>"), None, None]
     text = table_html(
-        Table("t", data | {"n": [1234, None, np.int64(7)]}, columns), details=details, order="-x"
+        Table("t", data | {"n": [123456789, None, np.int64(7)]}, columns),
+        details=details,
+        order="-x",
     )
     assert text.count('<tr class="detail" id="t-0">') == text.count('class="detail"') == 1
-    assert '<td class="number" data-value="0.33333333"><bdi>+0.33</bdi></td>' in text
-    assert '<td class="number" data-value="1234"><bdi>1,234</bdi></td>' in text
+    assert '<td class="number" data-value="0.333333333333"><bdi>+0.33</bdi></td>' in text
+    assert '<td class="number" data-value="123456789"><bdi>123,456,789</bdi></td>' in text
     assert text.count('<td class="number" data-value=""><bdi>–</bdi></td>') == 2  # noqa: RUF001
     assert '<td class="number better" data-value="0.5"><bdi>half</bdi></td>' in text
     assert EVIL not in text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -113,6 +115,19 @@ def test_queries_weigh_what_a_machine_explains_in_their_segment() -> None:
     judges = Judges(segments=segments)
     assert judges.add(constant)["weight"].to_numpy()[1000:].max() < 0.01
     assert "map" not in judges.words[1]
+
+
+def test_segments_are_a_table_or_a_file_whose_queries_are_those_of_the_data(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    people, machine, query = graded()
+    table = pa.table({"qid": query, "doc_id": query, "label": people, "machine": machine})
+    (tmp_path / "segments.csv").write_text("".join(f"{q},{q % 2}\n" for q in range(60)))
+    for segments in ({q: q % 2 for q in range(60)}, tmp_path / "segments.csv"):
+        judges = Judges(segments=segments)
+        judges.add(table)
+        assert judges.tables[0].data["segment"] == ["all", "0", "1"]
+    with pytest.raises(DataError, match="60 queries"):
+        Judges(segments={"other": "a"}).add(table)
 
 
 def test_grades_that_say_nothing_have_equal_gains() -> None:

@@ -21,6 +21,7 @@ from boostrank.reporting.machine import (
     JudgedDifference,
     by_judges,
     describe_judges,
+    plan_of,
     plan_queries,
     power_of,
 )
@@ -341,3 +342,19 @@ def test_a_machine_saves_queries_unless_people_judge_all() -> None:
     assert beyond.both == beyond.people
     with pytest.raises(DataError, match="detect"):
         plan_queries(rows, 1e-9)
+
+
+def test_a_plan_weighs_queries_with_and_without_a_machine() -> None:
+    rng = np.random.default_rng(3)
+    queries = QueryIndex.from_sizes([6] * 80, weights=np.where(np.arange(80) < 4, 50.0, 1.0))
+    labels = rng.integers(1, 4, 480).astype(float)
+    data = RankingDataset(np.zeros((480, 1), np.float32), labels, queries)
+    old, new = rng.normal(size=(2, 480))
+    people = np.where(queries.of_rows() < 40, labels, np.nan)
+    alone = plan_of(compare(old, new, data), 0.05)
+    equal = plan_of(compare(old, new, replace(data, queries=replace(queries, weights=None))), 0.05)
+    assert alone.people > equal.people
+    first = data.take(np.arange(40))
+    alone = plan_of(compare(old[:240], new[:240], first), 0.05)
+    grades = {"label": people, "machine": labels}
+    assert alone.people == plan_of(compare(old, new, data, machine=grades), 0.05).people

@@ -176,3 +176,27 @@ def test_objectives_that_cannot_be_compared_are_refused(wrong: dict[str, object]
     } | wrong
     with pytest.raises(ParameterError, match=r"2 objectives .*2 repeats.* rates="):
         compare_objectives(train_set=TRAIN, valid_set=VALID, test_set=TEST, **asked)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "random_state", "eval_metric"])
+def test_parameters_of_all_objectives_are_refused_for_one_before_the_first_training(
+    name: str,
+) -> None:
+    objectives = {"a": "ranknet", "b": {"objective": "sdcg", name: 1}}
+    steps: list[int] = []
+    with pytest.raises(ParameterError, match=rf"objective b: {name} "):
+        compare_objectives(
+            PARAMS, TRAIN, VALID, TEST, objectives, 2, progress=lambda done, *_: steps.append(done)
+        )
+    assert not steps
+
+
+def test_rates_may_be_an_array_and_a_seed_is_a_whole_number() -> None:
+    objectives = {"a": "ranknet", "b": "sdcg"}
+    tuned = compare_objectives(
+        PARAMS, TRAIN, VALID, TEST, objectives, 1, rates=np.array([0.1, 0.2]), repeats=2
+    ).objectives["a"]
+    assert list(tuned.valid) == [0.1, 0.2]
+    for seed in (None, "x"):
+        with pytest.raises(ParameterError, match="seed="):
+            compare_objectives(PARAMS | {"seed": seed}, TRAIN, VALID, TEST, objectives, 1)

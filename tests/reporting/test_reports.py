@@ -22,6 +22,7 @@ from boostrank.data.synthetic import make_ranking_data
 from boostrank.files.writer import write_libsvm
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting import Report, report, sections
+from boostrank.reporting.section import page_beside
 from boostrank.reporting.sections import SECTIONS
 
 QUICK = ("verdict", "learning", "queries")
@@ -269,7 +270,7 @@ def test_a_new_section_is_one_new_file(
     assert [section.name for section in full_report.sections] == ["verdict", "halves"]
     html = full_report.to_html()
     assert ">Halves</h2>" in html
-    assert f'data-value="{value:.8g}"' in html
+    assert f'data-value="{value:.12g}"' in html
     assert report(model, data, only=("verdict",), threads=1).halves is None
     with pytest.raises(AttributeError, match=r"'Report' .*'clicked'"):
         _ = full_report.clicked
@@ -307,3 +308,8 @@ def test_a_booster_without_names_and_data_that_number_theirs(
     )
     assert numbered_report.missing == {}
     assert {curve.feature for curve in numbered_report.shapes.curves} <= set(numbered.feature_names)
+
+
+def test_a_folder_is_no_page_to_refuse(tmp_path: Path) -> None:
+    (tmp_path / "model-report.html").mkdir()
+    assert page_beside(str(tmp_path / "model.txt")) == str(tmp_path / "model-report.html")

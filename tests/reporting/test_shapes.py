@@ -264,6 +264,15 @@ def test_the_section_shows_the_features_and_escapes_their_names() -> None:
     json.dumps([chart.spec() for chart in charts], allow_nan=False)
 
 
+def test_large_values_that_differ_little_stay_apart_on_a_chart() -> None:
+    edges = np.float64(np.float32(1.7e9) + 128.0 * np.arange(9, dtype=np.float32))
+    assert np.unique(np.float32(edges)).size == 9
+    curve = AleCurve("time", edges, effect=np.arange(9.0), counts=np.ones(8, np.int64))
+    section = SPEC.on_page(Shapes((curve,), documents=8, all_documents=8, queries=1))
+    (rows,) = section.drawn[0].spec()["datasets"].values()
+    assert len({row["value"] for row in rows}) == 9
+
+
 def test_a_feature_without_any_value_has_no_curve() -> None:
     X = world().features.copy()
     X[:, 3] = np.nan
