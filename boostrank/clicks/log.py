@@ -201,7 +201,7 @@ class ClickLog:
         def refuse(entry: int, reason: str) -> DataError:
             return DataError(f"entry {entry} of the click log: {reason}")
 
-        rows = whole_numbers(read["row"] + 1, "row", 1, self.n_documents, refuse) - 1
+        rows = whole_numbers(read["row"] + 1.0, "row", 1, self.n_documents, refuse) - 1
         positions, *counts = checked_counts(read.__getitem__, COLUMNS[1:], refuse)
         # Sort by row and position, and sum equal entries.
         entries = np.flatnonzero(counts[0])
@@ -357,15 +357,12 @@ class ClickLog:
         self, data: RankingDataset, queries: ArrayLike
     ) -> tuple[RankingDataset, ClickLog]:
         """Return a selection of queries in the data, and the log of their documents."""
-        query_numbers = np.asarray(queries, np.int64)
-        rows = data.queries.take(query_numbers)[1]
+        rows = data.queries.take(queries)[1]
         number = np.full(self.n_documents, -1, np.int64)
         number[rows] = np.arange(rows.size)
         number = data.in_input_order(number)
         part = self.where(number[self.rows] >= 0)
-        return data.take(query_numbers), replace(
-            part, rows=number[part.rows], n_documents=rows.size
-        )
+        return data.take(queries), replace(part, rows=number[part.rows], n_documents=rows.size)
 
     def _sum(self, values: ArrayLike) -> Float64Array:
         """Sum the values of entries by document, float64[N]."""

@@ -56,10 +56,9 @@ def split_table(
     if qid is None:
         return table.to_native(), None, ""
     if warns and qid != QID:
-        message = (
+        warn_user(
             f"the column {qid!r} contains the query ids; name it {QID!r} to silence this warning"
         )
-        warn_user(message)
     feature_columns = [i for i, name in enumerate(names) if name != qid]
     return table[:, feature_columns].to_native(), ids_of(table, qid), qid
 
