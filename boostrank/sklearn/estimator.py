@@ -353,8 +353,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         rows, qid, group = self._rows("score", X, qid, group)
         scores = self.model_.predict(rows, qid=qid, group=group, threads=self.n_jobs)
         gain = self.model_.info.gain
-        options = {"weight": sample_weight, "sort": self.sort, "copy": False}
-        columns: Any = scores[:, None]
+        options: Any = {"weight": sample_weight, "sort": self.sort, "copy": False}
+        columns = scores[:, None]
         if gain is not None:  # expressions are over features
             columns, options["categorical_feature"] = rows, [*self.model_.categories]
             if not hasattr(rows, "columns"):
@@ -603,14 +603,20 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 )
         # The training set is reused where its rows are repeated with the same queries and weights.
         # Positions of categorical features count the columns of X, so sets get the names.
-        datasets, categorical = [], [*data.categories]
+        datasets = []
         for i, (features, labels) in enumerate(sets):
             of_set = {name: values[i] for name, values in of_sets.items()}
             repeats, weighted = features is X and labels is y, of_set["sample_weight"] is not None
             if repeats and of_set["qid"] is of_set["group"]:  # no queries
                 of_set |= {"qid": of_fit["qid"], "group": of_fit["group"]}
-            of_set |= {"feature_names": data.feature_names, "categorical_feature": categorical}
-            candidate = self._dataset("eval_set", features, labels, **of_set)
+            candidate = self._dataset(
+                "eval_set",
+                features,
+                labels,
+                feature_names=data.feature_names,
+                categorical_feature=[*data.categories],
+                **of_set,
+            )
             compared = ("sizes", "each_weight", "document_weights") if weighted else ("sizes",)
             if repeats and all(
                 np.array_equal(getattr(candidate.queries, name), getattr(data.queries, name))
