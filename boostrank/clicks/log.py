@@ -276,10 +276,8 @@ class ClickLog:
         clicks = log._sum(
             log.clicks - log.impressions * propensities.false_clicks[log.positions - 1]
         )
-        exposure = log.exposure(propensities) + prior
-        return np.where(
-            log.shown, np.maximum(clicks, 0.0) / np.where(log.shown, exposure, 1.0), np.nan
-        )
+        exposure = np.where(log.shown, log.exposure(propensities) + prior, np.nan)
+        return np.maximum(clicks, 0.0) / exposure
 
     def up_to(self, propensities: Propensities | None) -> ClickLog:
         """Select the entries at positions with a propensity, and warn about the others. None
