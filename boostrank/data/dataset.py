@@ -562,7 +562,7 @@ class RankingDataset:
         return self.provenance.options.get("gain")
 
     def take(self, queries: ArrayLike) -> RankingDataset:
-        """Return a selection of queries, in the requested order."""
+        """Return a selection of queries, by numbers in the requested order, or by a mask."""
         index, rows = self.queries.take(queries)
         return self.of_rows(index, rows)
 

@@ -400,7 +400,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return {f"validation_{i}": metrics for i, metrics in enumerate(history.values())}
 
     def get_num_boosting_rounds(self) -> int:
-        """Return the number of rounds to train, as in XGBRanker."""
+        """Return the number of rounds to train under any of its names, as in XGBRanker."""
         return int(_value_of(self.get_params(), "rounds", DEFAULT_ROUNDS))
 
     def get_xgb_params(self) -> dict[str, Any]:
