@@ -201,7 +201,7 @@ class ClickLog:
         def refuse(entry: int, reason: str) -> DataError:
             return DataError(f"entry {entry} of the click log: {reason}")
 
-        rows = whole_numbers(read["row"] + 1, "row", 1, self.n_documents, refuse) - 1
+        rows = whole_numbers(read["row"] + 1.0, "row", 1, self.n_documents, refuse) - 1
         positions, *counts = checked_counts(read.__getitem__, COLUMNS[1:], refuse)
         # Sort by row and position, and sum equal entries.
         entries = np.flatnonzero(counts[0])
@@ -276,10 +276,8 @@ class ClickLog:
         clicks = log._sum(
             log.clicks - log.impressions * propensities.false_clicks[log.positions - 1]
         )
-        exposure = log.exposure(propensities) + prior
-        return np.where(
-            log.shown, np.maximum(clicks, 0.0) / np.where(log.shown, exposure, 1.0), np.nan
-        )
+        exposure = np.where(log.shown, log.exposure(propensities) + prior, np.nan)
+        return np.maximum(clicks, 0.0) / exposure
 
     def up_to(self, propensities: Propensities | None) -> ClickLog:
         """Select the entries at positions with a propensity, and warn about the others. None
@@ -357,15 +355,12 @@ class ClickLog:
         self, data: RankingDataset, queries: ArrayLike
     ) -> tuple[RankingDataset, ClickLog]:
         """Return a selection of queries in the data, and the log of their documents."""
-        query_numbers = np.asarray(queries, np.int64)
-        rows = data.queries.take(query_numbers)[1]
+        rows = data.queries.take(queries)[1]
         number = np.full(self.n_documents, -1, np.int64)
         number[rows] = np.arange(rows.size)
         number = data.in_input_order(number)
         part = self.where(number[self.rows] >= 0)
-        return data.take(query_numbers), replace(
-            part, rows=number[part.rows], n_documents=rows.size
-        )
+        return data.take(queries), replace(part, rows=number[part.rows], n_documents=rows.size)
 
     def _sum(self, values: ArrayLike) -> Float64Array:
         """Sum the values of entries by document, float64[N]."""

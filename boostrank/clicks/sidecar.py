@@ -116,7 +116,7 @@ class Clicks:
 
 def queries_of(data: RankingDataset) -> QueryIndex | None:
     """Return the queries of a data set, or None if its rows were reordered."""
-    return None if data.input_rows is not None else data.queries
+    return data.queries if data.input_rows is None else None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from boostrank.clicks.log import ClickLog
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import BoolArray, Float64Array
 
@@ -67,6 +67,7 @@ def simulate_clicks(
 
     Raises:
         ParameterError: an option is out of range.
+        DataError: there is not one label and one score per document.
     """
     if impressions < 1 or shown < 1 or not 0.0 <= spread < np.inf:
         raise ParameterError(
@@ -74,6 +75,10 @@ def simulate_clicks(
             " a number of at least 0"
         )
     attraction, scores = click_probabilities(labels), np.asarray(scores, np.float64)
+    if not attraction.shape == scores.shape == (queries.n_documents,):
+        raise DataError(
+            f"{attraction.size} labels and {scores.size} scores for {queries.n_documents} documents"
+        )
     entries = [np.zeros((4, 0), np.int64)]
     for q, (start, stop) in enumerate(pairwise(queries.ptr.tolist())):
         size = stop - start

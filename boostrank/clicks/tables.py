@@ -23,6 +23,7 @@ from boostrank.core.types import Int64Array, first_true
 from boostrank.files.judgements import recognised
 from boostrank.files.source import matching
 from boostrank.files.tables import Batch, arrow, batches, header_of
+from boostrank.options import as_list
 
 _BETWEEN = "\x1f"
 _MANY = 1 << 20
@@ -51,7 +52,9 @@ def read_clicks(path: AnyPath, n_documents: int | None = None) -> ClickLog:
     return replace(log, rows=rows, n_documents=file_rows.size)
 
 
-def count_clicks(sessions: Sequence[AnyPath], documents: AnyPath | None = None) -> ClickLog:
+def count_clicks(
+    sessions: AnyPath | Sequence[AnyPath], documents: AnyPath | None = None
+) -> ClickLog:
     """Count impressions and clicks of each document at each position, in one pass over session logs
     of any size.
 
@@ -59,8 +62,8 @@ def count_clicks(sessions: Sequence[AnyPath], documents: AnyPath | None = None) 
     false. The column `row` is the document's row in the data, starting at 1.
 
     Args:
-        sessions: CSV, TSV (plain or compressed), Parquet or Arrow files or patterns, one row per
-            impression.
+        sessions: one or more CSV, TSV (plain or compressed), Parquet or Arrow files or patterns,
+            one row per impression.
         documents: the document table, or a pattern of its files. Query and document, in columns of
             usual names (qid and doc_id), then identify the row instead of `row`. Impressions of
             other documents are left out, with a warning.
@@ -75,7 +78,7 @@ def count_clicks(sessions: Sequence[AnyPath], documents: AnyPath | None = None) 
     if documents is not None:
         index = _index_of(documents)
         n_documents = len(index)
-    files = [file for path in sessions for file in matching(os.fspath(path))]
+    files = [file for path in as_list(sessions) for file in matching(os.fspath(path))]
     sums, n_rows, lacking, first = _Sums(), 0, 0, ""
     for path in files:
         keys = () if index is None else _keys_in(path)

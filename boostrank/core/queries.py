@@ -310,7 +310,10 @@ class QueryIndex:
         """Select whole queries in the given order, and return their index and their row numbers in
         this one, int64.
         """
-        selected = np.asarray(queries, dtype=np.int64)
+        choice = np.asarray(queries)
+        if choice.dtype != bool:  # numbers, as opposed to a mask
+            choice = choice.astype(np.int64)
+        selected = np.arange(len(self))[choice]  # negative numbers count from the end
         sizes = self.sizes[selected]
         ptr = np.append(0, np.cumsum(sizes))
         rows = np.arange(ptr[-1]) + np.repeat(self.ptr[selected] - ptr[:-1], sizes)

@@ -82,7 +82,8 @@ def as_features(X: Any) -> Features:
             raise DataError(
                 f"features must be numbers: {error}; encode text columns first"
             ) from None
-    return np.ascontiguousarray(_as_float32(masked_as_missing(array)))
+    columns = np.arange(array.shape[1])
+    return np.ascontiguousarray(_as_float32(masked_as_missing(array), columns))
 
 
 def _as_csr(X: Any) -> Any:
@@ -107,7 +108,7 @@ def _as_csr(X: Any) -> Any:
         csr.sum_duplicates()
     if csr.dtype == np.float32:
         return csr
-    values = _as_float32(csr.data)
+    values = _as_float32(csr.data, csr.indices)
     return sparse.csr_matrix((values, csr.indices, csr.indptr), shape=csr.shape, copy=False)
 
 
@@ -134,13 +135,13 @@ def _shares_memory(converted: Any, original: Any) -> bool:
     return np.may_share_memory(converted, np.asarray(original))
 
 
-def _as_float32(values: Array) -> Float32Array:
+def _as_float32(values: Array, columns: Array) -> Float32Array:
+    """Convert numbers of these columns to float32, and warn about rounded integers."""
     converted = as_float32(values, "the features array")
-    if values.dtype.kind in "iu" and values.ndim == 2:
-        rounded_columns = np.flatnonzero(np.any(converted != values, axis=0))
+    if values.dtype.kind in "iu":
+        rounded_columns = np.unique(np.broadcast_to(columns, values.shape)[converted != values])
         if rounded_columns.size:
-            names = default_feature_names(values.shape[1])
-            warn_user(coarse_words([names[column] for column in rounded_columns]))
+            warn_user(coarse_words(f"f{column + 1}" for column in rounded_columns))
     return converted
 
 

@@ -226,7 +226,7 @@ def as_float32(values: Array, name: str) -> Float32Array:
     if overflows.size:
         position = tuple(overflows[0].tolist())
         raise DataError(
-            f"{name} contains {values[position]!r} at {position}, which exceeds the range of"
+            f"{name} contains {values[position]:g} at {position}, which exceeds the range of"
             " float32; rescale it"
         )
     return converted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from scipy import sparse
 
 from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError, warn_user
-from boostrank.core.queries import PlacesOf, QueryIndex, ids_of_rows, query_numbers
+from boostrank.core.queries import PlacesOf, QueryIndex, as_text, ids_of_rows, query_numbers
 from boostrank.core.text import UNFIT_WORDS, first_unfit
 from boostrank.core.types import (
     Array,
@@ -281,7 +281,7 @@ class RankingDataset:
             )
         space = space_of(like)
         # Columns that are named as features are no index of a pandas frame.
-        named_columns = categorical_feature if isinstance(categorical_feature, list | tuple) else ()
+        named_columns = categorical_feature if isinstance(categorical_feature, Iterable) else ()
         feature_names: Sequence[str] = [name for name in named_columns if isinstance(name, str)]
         if space is not None:
             feature_names = space.feature_names
@@ -562,7 +562,7 @@ class RankingDataset:
         return self.provenance.options.get("gain")
 
     def take(self, queries: ArrayLike) -> RankingDataset:
-        """Return a selection of queries, in the requested order."""
+        """Return a selection of queries, by numbers in the requested order, or by a mask."""
         index, rows = self.queries.take(queries)
         return self.of_rows(index, rows)
 
@@ -585,7 +585,9 @@ class RankingDataset:
                 raise DataError(f"data sets with different {aspect} cannot be joined")
         if self.on_disk or other.on_disk:
             raise DataError("rows on disk cannot be joined; read them into memory (--route memory)")
-        names = np.concatenate([queries.qid.astype(object), other_queries.qid.astype(object)])
+        names = np.concatenate([queries.qid, other_queries.qid])
+        if names.dtype.kind == "O":  # text, possibly with numbers
+            names = as_text(names)
         if len(set(names.tolist())) < names.size:
             names = np.arange(names.size)
         n_rows = self.n_documents, other.n_documents

@@ -53,6 +53,7 @@ _UNORDERED = {
 """Libraries whose lazy tables have no row order, and the method that collects a table."""
 _ONE_COLUMN = "features must be a two-dimensional table, not a single column"
 _OF_CATEGORIES = (nw.Categorical, nw.Enum)
+_OF_128_BITS = (nw.Int128, nw.UInt128)  # NumPy has no such integers
 _SEVERAL = "column {!r} contains {}, not numbers; extract one value, or drop the column"
 
 
@@ -310,7 +311,7 @@ def _numbers(series: Any, dtype: Any, name: str, trained_on: str | None) -> Arra
         )
     if dtype.is_nested():
         raise DataError(_SEVERAL.format(series.name, dtype))
-    if isinstance(dtype, (nw.Boolean, nw.Int128, nw.UInt128)) or dtype.is_decimal():
+    if isinstance(dtype, (nw.Boolean, *_OF_128_BITS)) or dtype.is_decimal():
         series = series.cast(nw.Float64)
     values = _with_none(series, series.to_numpy())
     check_real(values, f"values of column {name!r}")
@@ -384,7 +385,7 @@ def values_of(frame: Any, name: str) -> Array:
     if isinstance(dtype, _OF_CATEGORIES):
         codes, values = read_codes(series)
         return np.array([*values, None], dtype=object)[codes]
-    if isinstance(dtype, nw.Boolean) or dtype.is_decimal():
+    if isinstance(dtype, (nw.Boolean, *_OF_128_BITS)) or dtype.is_decimal():
         series = series.cast(nw.Float64)
     return _with_none(series, series.to_numpy())
 
@@ -396,7 +397,8 @@ def ids_of(frame: Any, name: str) -> Array:
     if isinstance(series.dtype, nw.Date | nw.Datetime):
         texts = map(str, series.cast(nw.String).to_list())
         return _with_none(series, np.array(list(map(time_text, texts)), object))
-    if getattr(getattr(series.to_native(), "type", None), "extension_name", "") == "arrow.uuid":
+    extension = getattr(getattr(series.to_native(), "type", None), "extension_name", "")
+    if extension == "arrow.uuid" or isinstance(series.dtype, _OF_128_BITS):
         return np.array(series.to_list(), object)
     if series.dtype.is_decimal():
         return _with_none(series, series.to_numpy())

@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from boostrank.core.conventions import Conventions, gains_from_labels
-from boostrank.core.errors import RowError
+from boostrank.core.errors import ParameterError, RowError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.metric import MetricSpec, gains, metric_kernel, reciprocal_ranks
 
@@ -71,12 +71,17 @@ def stop_probabilities(labels: Float64Array, conventions: Conventions) -> Float6
 
     Raises:
         RowError: a gain above gain(max_grade) + 1, whose probability would exceed 1.
+        ParameterError: `max_grade` has no gain.
     """
     gain = gains(labels, conventions)
     top = conventions.max_grade
     if top is None:
         top = float(labels.max(initial=0.0))
-    chance = gain / (gains_from_labels([top], conventions.gain)[0] + 1.0)
+    try:
+        top_gain = gains_from_labels([top], conventions.gain)[0]
+    except RowError as error:  # of no row of the data
+        raise ParameterError(f"err: max_grade={top:g}: {error.reason}") from None
+    chance = gain / (top_gain + 1.0)
     if float(chance.max(initial=0.0)) > 1.0:
         row = int(np.argmax(chance))
         raise RowError(

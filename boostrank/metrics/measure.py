@@ -97,9 +97,15 @@ class Metric:
         if not self.higher_is_better:
             raise ParameterError(f"metric {self.name}: higher_is_better=False needs a function")
         object.__setattr__(self, "name", METRICS.get(self.name).name)
-        object.__setattr__(self, "cutoffs", tuple(dict.fromkeys(int(k) for k in self.cutoffs)))
-        if any(not 1 <= k < WHOLE_LIST for k in self.cutoffs):
-            raise ParameterError(f"{self}: a cut-off must be a rank from 1 to below 2^63")
+        ranks = [str(k).strip() for k in np.ravel(self.cutoffs)]
+        if not all(
+            re.fullmatch("[0-9]{1,19}", rank) and 0 < int(rank) < WHOLE_LIST for rank in ranks
+        ):
+            raise ParameterError(
+                f"metric {self.name}@{','.join(ranks)}: expected ranks after @, such as 10 or"
+                " 1,3,5, below 2^63"
+            )
+        object.__setattr__(self, "cutoffs", tuple(dict.fromkeys(map(int, ranks))))
 
     @classmethod
     def parse(cls, text: str) -> Metric:
@@ -116,12 +122,8 @@ class Metric:
                 ' relevant document by conventions=Conventions(empty="zero"), or --conventions'
             )
         name, separator, numbers = _OTHER_SPELLING.sub(r"\1@\2", text.strip()).partition("@")
-        ranks = [rank.strip() for rank in numbers.split(",")] if separator else []
-        if not all(rank.isascii() and rank.isdigit() and len(rank) < 20 for rank in ranks):
-            raise ParameterError(
-                f"metric {text!r}: expected ranks after @, such as 10 or 1,3,5, below 2^63"
-            )
-        return cls(name.strip(), tuple(int(rank) for rank in ranks))
+        ranks: Any = numbers.split(",") if separator else ()
+        return cls(name.strip(), ranks)
 
     @classmethod
     def of(cls, metric: Metric | str | Function) -> Metric:
@@ -458,10 +460,8 @@ class BoundMetrics:
                 f"there are {score_values.size} scores for {self._labels.size} documents"
             )
         for row in np.flatnonzero(~np.isfinite(score_values)).tolist():
-            qid = self.queries.qid[self.queries.of_row(row)]
-            raise DataError(
-                f"the score of row {row} (query {qid}) is {score_values[row]}, but only finite"
-                " scores can be ranked"
+            raise self.queries.row_error(
+                row, f"the score is {score_values[row]}, but only finite scores can be ranked"
             )
         # Rank each query once for all metrics.
         passes = [bound.metric_pass for bound in self._bound if bound.metric_pass is not None]

@@ -1,6 +1,6 @@
 """Reciprocal rank of the first relevant document; its mean over queries is MRR.
 
-    RR@k = 1 / (rank of the first relevant document), 0 if that rank is below k
+    RR@k = 1 / (rank of the first relevant document), 0 if that rank is greater than k
 
 Mean over tied orders: McSherry and Najork 2008, section 3.3.
 """

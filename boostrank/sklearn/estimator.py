@@ -182,10 +182,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         Args:
             deep: ignored, because no parameter is an estimator.
         """
-        declared_params: dict[str, Any] = super().get_params(deep=False)
-        return declared_params | {
-            name: value for name, value in vars(self).items() if _is_parameter(name)
-        }
+        return {name: value for name, value in sorted(vars(self).items()) if _is_parameter(name)}
 
     def set_params(self, **params: Any) -> BoostRanker:
         """Set parameters. `fit` rejects unknown names."""
@@ -250,13 +247,14 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         data = self._dataset("fit", X, y, **of_fit, **conversion)
         of_sets = {name: train_options.pop(f"eval_{name}", None) for name in of_fit}
         sets = train_options.pop("eval_set", None)
-        sets = self._evaluation_sets(sets, of_sets, X, y, data, of_fit, conversion)
+        sets = self._evaluation_sets(sets, of_sets, X, y, data, of_fit)
         # Arguments replace parameters, and functions are marked by their arguments.
         params = self._train_params()
-        if "eval_metric" in train_options:
-            params = {name: params[name] for name in params if name not in METRIC_NAMES}
-        replacing = ("eval_at", "early_stopping_rounds", "eval_metric")
-        params |= {name: train_options.pop(name) for name in replacing if name in train_options}
+        for option in ("eval_at", "early_stopping", "metrics"):
+            names = declared(TrainOptions)[option].params
+            for name in train_options.keys() & names:
+                params = {key: params[key] for key in params if key not in names}
+                params[name] = train_options.pop(name)
         for name in params.keys() & METRIC_NAMES:
             metrics = [
                 Metric.of(each) if measures_a_query(each) else each
@@ -273,7 +271,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         train_options["valid_names"] = train_options.pop("eval_names", None)
         train_options |= {name: getattr(self, name) for name in _OF_TRAIN}
         self.model_: RankingModel = train(params, data, valid_sets=sets, **train_options)
-        self._metric = self._headline(params.get("eval_at"))
+        self._metric = self._headline(params)
         return self
 
     def predict(
@@ -355,14 +353,17 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         rows, qid, group = self._rows("score", X, qid, group)
         scores = self.model_.predict(rows, qid=qid, group=group, threads=self.n_jobs)
         gain = self.model_.info.gain
-        columns = scores[:, None] if gain is None else rows  # expressions are over features
-        data = RankingDataset.from_arrays(
-            columns, y, qid=qid, group=group, weight=sample_weight, sort=self.sort, copy=False
-        )
+        options: Any = {"weight": sample_weight, "sort": self.sort, "copy": False}
+        columns = scores[:, None]
+        if gain is not None:  # expressions are over features
+            columns, options["categorical_feature"] = rows, [*self.model_.categories]
+            if not hasattr(rows, "columns"):
+                options["feature_names"] = self.model_.feature_names
+        data = RankingDataset.from_arrays(columns, y, qid=qid, group=group, **options)
         if data.document_weights is not None:
             raise DataError("sample_weight differs within a query; NDCG needs one weight per query")
         data = data if gain is None else data.with_gain(gain)
-        rules = Conventions(**(self.model_.info.conventions or {}))
+        rules = Conventions(**(self.model_.info.conventions or {})).without_names
         bound = BoundMetrics(self._metric, data.labels, data.queries, rules, self.n_jobs)
         return bound.values(data.in_row_order(scores))[str(self._metric)]
 
@@ -383,7 +384,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         self.__dict__.pop("feature_names_in_", None)
         if self._has_names:
             self.feature_names_in_ = np.array(model.feature_names, object)
-        self._metric = self._headline(self.eval_at)
+        self._metric = self._headline(self.get_params())
 
     def get_booster(self) -> Any:
         """Return `booster_`, under XGBRanker's name."""
@@ -399,8 +400,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return {f"validation_{i}": metrics for i, metrics in enumerate(history.values())}
 
     def get_num_boosting_rounds(self) -> int:
-        """Return the number of rounds to train, as in XGBRanker."""
-        return int(getattr(self, _NAMES["rounds"]) or DEFAULT_ROUNDS)
+        """Return the number of rounds to train under any of its names, as in XGBRanker."""
+        return int(_value_of(self.get_params(), "rounds", DEFAULT_ROUNDS))
 
     def get_xgb_params(self) -> dict[str, Any]:
         """Return the parameters that `boostrank.train` gets, under XGBRanker's name."""
@@ -464,9 +465,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return tags
 
     @staticmethod
-    def _headline(cutoffs: Any) -> Metric:
-        cutoffs = DEFAULT_EVAL_AT if cutoffs is None else cutoffs
-        names = metric_names("ndcg", cutoffs)
+    def _headline(params: ParamValues) -> Metric:
+        names = metric_names("ndcg", _value_of(params, "eval_at", DEFAULT_EVAL_AT))
         return Metric.parse(headline(names) or "ndcg")
 
     def _train_params(self) -> dict[str, Any]:
@@ -478,8 +478,9 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 remedy = "its entries: BoostRanker(**params)"
                 if name != "params":
                     remedy = f"fit(X, y, {name}=...)"
-                message = f"{name!r} is no parameter of {type(self).__name__}"
-                raise ParameterError(f"{message}; pass {remedy}")
+                raise ParameterError(
+                    f"{name!r} is no parameter of {type(self).__name__}; pass {remedy}"
+                )
             draw = getattr(value, "integers", getattr(value, "randint", None))
             if draw is not None:  # a random generator
                 value = draw(np.iinfo(np.int32).max)
@@ -582,7 +583,6 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         y: Any,
         data: RankingDataset,
         of_fit: ParamValues,
-        conversion: ParamValues,
     ) -> list[RankingDataset] | None:
         if sets is None:
             if any(values is not None for values in of_sets.values()):
@@ -601,15 +601,22 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                     f"eval_{name} has {len(values)} entries for {len(sets)} validation sets; pass a"
                     " list with an array for each set"
                 )
-        conversion = {**conversion, "feature_names": data.feature_names}
         # The training set is reused where its rows are repeated with the same queries and weights.
+        # Positions of categorical features count the columns of X, so sets get the names.
         datasets = []
         for i, (features, labels) in enumerate(sets):
             of_set = {name: values[i] for name, values in of_sets.items()}
             repeats, weighted = features is X and labels is y, of_set["sample_weight"] is not None
             if repeats and of_set["qid"] is of_set["group"]:  # no queries
                 of_set |= {"qid": of_fit["qid"], "group": of_fit["group"]}
-            candidate = self._dataset("eval_set", features, labels, **of_set, **conversion)
+            candidate = self._dataset(
+                "eval_set",
+                features,
+                labels,
+                feature_names=data.feature_names,
+                categorical_feature=[*data.categories],
+                **of_set,
+            )
             compared = ("sizes", "each_weight", "document_weights") if weighted else ("sizes",)
             if repeats and all(
                 np.array_equal(getattr(candidate.queries, name), getattr(data.queries, name))
@@ -618,6 +625,12 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 candidate = data
             datasets.append(candidate)
         return datasets
+
+
+def _value_of(params: ParamValues, option: str, default: Any) -> Any:
+    """Return the value of an option under any of its names, or the default."""
+    names = declared(TrainOptions)[option].params
+    return next((params[name] for name in names if params.get(name) is not None), default)
 
 
 def _is_parameter(name: str) -> bool:

@@ -56,10 +56,9 @@ def split_table(
     if qid is None:
         return table.to_native(), None, ""
     if warns and qid != QID:
-        message = (
+        warn_user(
             f"the column {qid!r} contains the query ids; name it {QID!r} to silence this warning"
         )
-        warn_user(message)
     feature_columns = [i for i, name in enumerate(names) if name != qid]
     return table[:, feature_columns].to_native(), ids_of(table, qid), qid
 
@@ -137,8 +136,9 @@ class QueryKFold(_QuerySplitter):
     def _of_queries(
         self, X: Any, number: Int64Array, count: int
     ) -> Iterator[tuple[Int64Array, Int64Array]]:
-        folds = KFold(self.n_splits, shuffle=self.shuffle, random_state=self.random_state)
-        yield from folds.split(np.arange(count))
+        yield from KFold(self.n_splits, shuffle=self.shuffle, random_state=self.random_state).split(
+            np.arange(count)
+        )
 
 
 class QueryTimeSplit(_QuerySplitter):
@@ -185,6 +185,8 @@ class QueryTimeSplit(_QuerySplitter):
             if table is None or self.time not in names_of(table):
                 raise DataError(f"X has no column {self.time!r}")
             values = values_of(table, self.time)
+        else:
+            check_in_step(X=X, time=self.time)
         if values.shape != number.shape:
             raise DataError(
                 f"times have shape {values.shape}, but must be one for each of {number.size} rows"

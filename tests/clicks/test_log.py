@@ -215,3 +215,16 @@ def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"row,position,impressions,clicks\n" + b"1,1,5,5\n" * 100)[:-9])
     with pytest.raises(FileFormatError, match=r"log\.clicks"):
         read_clicks(path, 6)
+
+
+def test_small_integers_are_rows_too() -> None:
+    rows = np.arange(256, dtype=np.uint8)
+    ones = np.ones(256, np.uint8)
+    assert ClickLog(rows, ones, ones, ones, 256).rows.tolist() == list(range(256))
+
+
+def test_a_mask_selects_queries_and_their_clicks() -> None:
+    data = RankingDataset.from_arrays(np.arange(6.0)[:, None], np.zeros(6), group=[2, 3, 1])
+    part, log = LOG.of_queries(data, [False, True, False])
+    assert part.features[:, 0].tolist() == [2, 3, 4]
+    assert list_entries(log) == [(0, 1, 10, 3), (2, 3, 2, 0)]

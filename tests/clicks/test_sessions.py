@@ -196,3 +196,11 @@ def test_the_command_writes_the_log(frame: pd.DataFrame, tmp_path: Path) -> None
     refused = refuse("data", "count-clicks", path, "-o", tmp_path / "no.clicks", "--row", "item")
     assert "--row" in refused.stderr
     assert not (tmp_path / "no.clicks").exists()
+
+
+def test_one_file_needs_no_list(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.csv"
+    path.write_text("row,position,clicked\n1,1,1\n2,2,0\n")
+    log = count_clicks(path)
+    assert repr(count_clicks(str(path))) == repr(log)
+    assert (log.impressions.sum(), log.clicks.sum()) == (2, 1)

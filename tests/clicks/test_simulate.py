@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from boostrank.clicks.simulate import click_probabilities, simulate_clicks
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from experiments.clicks.users import Users
 
@@ -118,3 +118,10 @@ def test_options_out_of_range_are_refused(options: dict[str, float]) -> None:
         simulate_clicks(LABELS, QUERIES, SCORES, **options)
     with pytest.raises(ParameterError):
         Users(model="dwell")
+
+
+@pytest.mark.parametrize(("n_labels", "n_scores"), [(5, 6), (6, 5), (7, 7)])
+def test_labels_and_scores_of_other_documents_are_refused(n_labels: int, n_scores: int) -> None:
+    queries = QueryIndex.from_sizes([3, 3])
+    with pytest.raises(DataError, match=f"{n_labels} .* {n_scores} .* 6"):
+        simulate_clicks(np.arange(n_labels), queries, np.arange(n_scores))

@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 
 import boostrank
-from boostrank.core.errors import DataError
+from boostrank.core.errors import DataError, DataWarning
 from boostrank.data.dataset import RankingDataset
 
 ROWS, FEATURES = 12, 3
@@ -279,3 +279,11 @@ def test_data_sets_of_dictionaries_are_refused_with_the_call_that_collects_them(
         boostrank.BoostRanker().fit(Rows(), numbers()[1], group=GROUP)
     with pytest.raises(DataError, match=r"Rows is not a data frame.*to_pandas\(\)"):
         RankingDataset.from_frame(Rows())
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix, sparse.csc_matrix])
+def test_rounded_integers_are_told_by_column(kind: Any) -> None:
+    integers = kind(np.array([[1, 2**24 + 1], [0, 0]]))
+    with pytest.warns(DataWarning, match="'f2'") as caught:
+        RankingDataset.from_arrays(integers, [0, 1], group=[2])
+    assert "'f1'" not in str(caught[0].message)

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+import boostrank
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
@@ -199,3 +200,38 @@ def test_categories_of_columns_that_are_absent_do_not_stop_a_recoding() -> None:
     other = RankingDataset.from_frame(table[::-1], categorical_feature=["colour"])
     other = replace(other, categories={**other.categories, "size": other.categories["colour"]})
     assert other.like(data).features.tolist() == [[1.0], [0.0]]
+
+
+def test_queries_are_selected_by_numbers_from_either_end_or_by_a_mask() -> None:
+    data = RankingDataset.from_arrays(X, Y, qid=[7, 7, 7, 3, 3, 9])
+    for queries in ([1], [-2], [False, True, False], np.array([-2])):
+        part = data.take(queries)
+        assert part.queries.qid.tolist() == [3]
+        np.testing.assert_array_equal(part.features, X[3:5])
+    assert len(data.take([]).queries) == 0
+    for beyond in ([3], [-4], [True]):
+        with pytest.raises(IndexError):
+            data.take(beyond)
+
+
+def test_joined_ids_are_of_one_kind() -> None:
+    numbers = RankingDataset.from_arrays(X, Y, qid=[1] * 3 + [2] * 3)
+    others = RankingDataset.from_arrays(X, Y, qid=[5] * 3 + [6] * 3)
+    texts = RankingDataset.from_arrays(X, Y, qid=["a"] * 3 + ["b"] * 3)
+    same_texts = RankingDataset.from_arrays(X, Y, qid=["1"] * 3 + ["c"] * 3)
+    assert numbers.join(others).queries.qid.dtype == np.int64
+    for joined, qid in (
+        (numbers.join(texts), ["1", "2", "a", "b"]),
+        (texts.join(numbers), ["a", "b", "1", "2"]),
+        (numbers.join(same_texts), [0, 1, 2, 3]),
+    ):
+        assert joined.queries.qid.tolist() == qid
+        assert QueryIndex.from_ids(joined.queries.row_ids()).qid.tolist() == qid
+
+
+def test_a_score_that_is_no_number_is_named_by_its_row_in_the_input() -> None:
+    data = RankingDataset.from_arrays(X, Y, qid=[1, 2] * 3, sort=True)
+    scores = np.arange(6.0)
+    scores[1] = np.nan
+    with pytest.raises(DataError, match=r"row 1 .*query 2"):
+        boostrank.evaluate(scores, data)

@@ -310,3 +310,21 @@ def test_columns_are_named_by_lists(options: dict[str, Any], match: str) -> None
     frame = pd.DataFrame({"number": np.arange(N), "qid": 0, "label": LABELS})
     with pytest.raises(DataError, match=match):
         RankingDataset.from_frame(frame, **options)
+
+
+def test_integers_of_128_bits_are_labels_and_ids() -> None:
+    pl = pytest.importorskip("polars", reason="integers of 128 bits")
+    columns = {"qid": [2**70, 2**70, 3], "label": [1, 0, 2], "a": [0.5, 1.5, 2.5]}
+    frame = pl.DataFrame(columns, {"qid": pl.Int128, "label": pl.Int128, "a": pl.Float64})
+    data = RankingDataset.from_frame(frame)
+    assert data.labels.tolist() == [1, 0, 2]
+    assert data.queries.qid.tolist() == [str(2**70), "3"]
+
+
+def test_an_index_that_is_named_as_a_category_is_a_feature_in_any_list() -> None:
+    pd = pytest.importorskip("pandas", reason="index of pandas")
+    frame = pd.DataFrame({"index": [1, 2, 3], "qid": [1, 1, 2], "label": [0, 1, 2], "a": [1, 2, 3]})
+    for named in (["index"], pd.Index(["index"]), np.array(["index"])):
+        data = RankingDataset.from_frame(frame, categorical_feature=named)
+        assert data.feature_names == ("index", "a")
+        assert [*data.categories] == ["index"]

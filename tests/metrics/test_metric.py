@@ -134,7 +134,7 @@ def test_a_perfect_ranking_is_exactly_one_and_never_more() -> None:
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_score_that_is_not_finite_is_refused_with_its_row_and_query(bad: float) -> None:
     index = QueryIndex.from_ids(["shoes", "shoes", "hats"])
-    with pytest.raises(DataError, match=r"row 2 .query hats. is"):
+    with pytest.raises(DataError, match=r"row 2 .*query hats"):
         evaluate("ndcg", [1, 0, 1], [1.0, 2.0, bad], index)
 
 
@@ -234,3 +234,22 @@ def test_queries_are_measured_alike_however_many_blocks_they_make(ties, monkeypa
     for by_metric in measured[1:]:
         for name, values in by_metric.items():
             np.testing.assert_array_equal(values, measured[0][name])
+
+
+@pytest.mark.parametrize("cutoffs", [(2.5,), ("a",), None, (0,), (2**63,), ("",), (np.nan,)])
+def test_cutoffs_that_are_no_ranks_are_refused(cutoffs: object) -> None:
+    with pytest.raises(ParameterError, match="ndcg"):
+        Metric("ndcg", cutoffs)  # type: ignore[arg-type]
+
+
+def test_one_cutoff_needs_no_tuple() -> None:
+    assert Metric("ndcg", 15) == Metric("ndcg", "15") == Metric("ndcg", (15,))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "rules", [{"max_grade": 40}, {"gain": (0, 1, 3), "max_grade": 4}, {"max_grade": 31.5}]
+)
+def test_a_largest_grade_without_a_gain_is_no_fault_of_a_row(rules: dict) -> None:
+    with pytest.raises(ParameterError, match="max_grade") as caught:
+        evaluate("err", [0, 1, 2], [3.0, 2.0, 1.0], [3], Conventions(**rules))
+    assert "row" not in str(caught.value)

@@ -695,3 +695,73 @@ def test_cut_offs_may_be_a_set_and_rankers_are_averaged(rows: Rows) -> None:
     np.testing.assert_allclose(mean.predict(rows.X), ranker.predict(rows.X), atol=1e-5)
     with pytest.raises(ParameterError, match="RankingModel"):
         boostrank.average([3])
+
+
+def test_score_measures_at_the_cutoffs_of_the_training_under_any_name(
+    rows: Rows, tmp_path: Path
+) -> None:
+    trained = fitted("lightgbm", rows, eval_at=[3])
+    expected = trained.score(rows.X, rows.y, rows.qid)
+    assert expected != fitted("lightgbm", rows).score(rows.X, rows.y, rows.qid)
+    alias = fitted("lightgbm", rows, ndcg_eval_at=[3])
+    assert alias.score(rows.X, rows.y, rows.qid) == expected
+    trained.save_model(tmp_path / "model.txt")
+    loaded = ranker("lightgbm", ndcg_at="3")
+    loaded.load_model(tmp_path / "model.txt")
+    assert loaded.score(rows.X, rows.y, rows.qid) == expected
+
+
+def test_arguments_of_fit_replace_parameters_under_any_name(rows: Rows, more: Rows) -> None:
+    stopping = ranker("lightgbm", ndcg_eval_at=[3], early_stopping_round=1, metric="map")
+    watched = {"eval_set": [(more.X, more.y)], "eval_qid": [more.qid]}
+    stopping.fit(
+        rows.X,
+        rows.y,
+        qid=rows.qid,
+        eval_at=[5],
+        early_stopping_rounds=50,
+        eval_metric="mrr",
+        **watched,
+    )
+    assert [*stopping.evals_result_["valid_0"]] == ["mrr@5"]
+    assert len(stopping.evals_result_["valid_0"]["mrr@5"]) == FAST["n_estimators"]
+
+
+def test_rounds_are_counted_under_any_name() -> None:
+    assert BoostRanker(num_iterations=7).get_num_boosting_rounds() == 7
+    assert BoostRanker().get_num_boosting_rounds() == 100
+
+
+def test_score_needs_no_names_of_documents(rows: Rows) -> None:
+    trained = fitted("lightgbm", rows, conventions="trec")
+    rules = replace(boostrank.Conventions.of("trec"), ties="expected")
+    result = NDCG.evaluate(
+        rows.y, trained.predict(rows.X), boostrank.QueryIndex.from_ids(rows.qid), rules
+    )
+    assert trained.score(rows.X, rows.y, rows.qid) == result.mean
+
+
+def test_score_computes_gains_over_names_and_categories_of_fit(rows: Rows) -> None:
+    gain = "label + exp(red)"
+    trained = ranker("lightgbm", gain=gain)
+    trained.fit(rows.X, rows.y, qid=rows.qid, feature_name=COLUMNS)
+    frame = pd.DataFrame(rows.X, columns=COLUMNS)
+    expected = ranker("lightgbm", gain=gain).fit(frame, rows.y, qid=rows.qid)
+    assert trained.score(rows.X, rows.y, rows.qid) == expected.score(frame, rows.y, rows.qid)
+    frame["kind"] = np.where(rows.X[:, 0] > 0, "wide", "narrow")
+    by_kind = ranker("lightgbm", gain=gain)
+    by_kind.fit(frame, rows.y, qid=rows.qid, categorical_feature=["kind"])
+    assert 0.0 < by_kind.score(frame, rows.y, rows.qid) <= 1.0
+
+
+def test_positions_of_categories_count_the_columns_of_x(rows: Rows) -> None:
+    frame = pd.DataFrame(rows.X, columns=COLUMNS)
+    frame["kind"] = np.where(rows.X[:, 0] > 0, "wide", "narrow")
+    histories = []
+    for columns in (COLUMNS, COLUMNS[::-1]):
+        trained = ranker("lightgbm")
+        valid = frame[["kind", *columns]]
+        options = {"eval_set": [(valid, rows.y)], "eval_qid": [rows.qid]}
+        trained.fit(frame, rows.y, qid=rows.qid, categorical_feature=[4], **options)
+        histories.append(trained.evals_result_)
+    assert histories[0] == histories[1]

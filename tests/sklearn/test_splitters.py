@@ -149,3 +149,12 @@ def test_query_ids_that_are_passed_win_over_an_index_with_several() -> None:
     X = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0]}, index=index)
     splits = QueryKFold(2).split(X, qid=[5, 5, 6, 6])
     assert [test.tolist() for _, test in splits] == [[0, 1], [2, 3]]
+
+
+def test_times_in_another_order_than_the_rows_are_refused() -> None:
+    frame = pd.DataFrame({"x": np.zeros(6), "qid": [1, 1, 2, 2, 3, 3]})
+    time = pd.Series([1, 1, 2, 2, 3, 3])
+    splits = [list(QueryTimeSplit(2, time=times).split(frame)) for times in (time, time.to_numpy())]
+    assert str(splits[0]) == str(splits[1])
+    with pytest.raises(DataError, match="time"):
+        list(QueryTimeSplit(2, time=time[::-1]).split(frame))
