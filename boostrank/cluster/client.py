@@ -245,14 +245,14 @@ class ClusterTraining:
             if not qid:
                 raise ParameterError("tables on a cluster need qid, their column of query ids")
             if launcher.frames and type(data).__module__.startswith(launcher.frames):
-                if len({type(table) for table in groups}) > 1:
+                if len({*map(type, groups)}) > 1:
                     raise ParameterError("valid must be of the type of the training data")
                 launcher.hold(groups, qid)
             else:
                 # Each worker needs training rows.
                 parts = [*filter(len, cut(data, qid, launcher.size))]
-                cuts = [parts, *(cut(table, qid, len(parts)) for table in groups[1:])]
-                tables[: len(parts)] = by_worker(cuts)
+                cuts = (cut(table, qid, len(parts)) for table in groups[1:])
+                tables[: len(parts)] = by_worker([parts, *cuts])
             groups = []
         # Reserve the checkpoint before the workers start.
         self._workers = Workers(launcher, self.worker_timeout, self._listen)

@@ -200,6 +200,7 @@ class OfXGBoost:
         """Begin the training or a round."""
         if self._model is None:
             self._model = self._callback.before_training(env.model.booster)
+            self._begin = env.begin_iteration  # `Gated` moves it
         if self._callback.before_iteration(*self._arguments(env)):
             raise StopTraining(env.iteration - 1)
 
@@ -224,7 +225,7 @@ class OfXGBoost:
                 raise StopTraining(int(best_round or env.iteration))
 
     def _arguments(self, env: Any) -> tuple[Any, ...]:
-        return self._model, env.iteration - env.begin_iteration, self._history.values
+        return self._model, env.iteration - self._begin, self._history.values
 
 
 _INSTEAD = {

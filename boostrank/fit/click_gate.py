@@ -58,8 +58,11 @@ def report_gate(
     if count < _FEW:
         say(f"no gate: {count} held-out queries are too few for a comparison")
         return
-    changed = {*STOPPING_NAMES, *ROUNDS_NAMES}
-    plain = {name: value for name, value in options.params.items() if name not in changed}
+    plain = {
+        name: value
+        for name, value in options.params.items()
+        if name not in {*STOPPING_NAMES, *ROUNDS_NAMES}
+    }
     single = replace(options.single, rounds=min(rounds, _ROUNDS), early_stopping=None, params=plain)
     # Score the held-out queries of each turn by rankers trained without and with propensities.
     try:

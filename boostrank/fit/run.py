@@ -260,8 +260,7 @@ def _record_rounds(training: Training, objective: dict[str, Any]) -> TrainingRec
     def find_rule(params: Any, objective: Any) -> list[Any]:
         step = training.engine.params.resolve_names(params or {})
         steps = [step.get(name, default) for name, default in _STEPS.items()]
-        described = json.dumps(objective, sort_keys=True)
-        return [*steps, re.sub(r'"total_rounds": \w+', "", described)]
+        return [*steps, re.sub(r'"total_rounds": \w+', "", json.dumps(objective, sort_keys=True))]
 
     if training.init_model is not None:
         earlier = training.init_model.info
@@ -269,7 +268,7 @@ def _record_rounds(training: Training, objective: dict[str, Any]) -> TrainingRec
         is_mixed |= earlier_rule != find_rule(training.recorded, objective)
         is_mixed |= (earlier.training or {}).get("mixed_steps", False)
         # Schedules of the earlier rounds may have spanned another number of rounds.
-        parts = () if training.objective is None else training.objective.parts
+        parts = getattr(training.objective, "parts", ())
         values = [getattr(training.objective, "mix", None)]
         values += [value for part in parts for value in {**part.params, **part.options}.values()]
         if any(getattr(value, "needs_total", False) for value in values):

@@ -244,6 +244,20 @@ def test_early_stopping_of_xgboost_begins_anew_in_each_fold(data: RankingDataset
     assert rounds["rounds"] == expected["rounds"] != [expected["rounds"][0], 1, 1]
 
 
+def test_early_stopping_of_xgboost_counts_from_the_first_round(data: RankingDataset) -> None:
+    xgboost = pytest.importorskip("xgboost")
+    stop = xgboost.callback.EarlyStopping(rounds=3, metric_name="ndcg@5", maximize=True)
+    params = PARAMS | {"objective": "reg-shf-sdcg", "early_stopping_round": 0}
+    ours = EarlyStopping(3, metric="ndcg@5")
+    best_rounds = [
+        train(
+            params, data, 20, [data.take(np.arange(10))], backend="xgboost", callbacks=[callback]
+        ).best_iteration
+        for callback in (stop, ours)
+    ]
+    assert best_rounds[0] == best_rounds[1] > 10  # settled in the middle
+
+
 def test_a_training_of_folds_can_end_after_a_fold(data: RankingDataset) -> None:
     plan = resolve(TrainOptions(params=PARAMS, rounds=5, folds=4), data)
     average = execute(plan, lambda k, *_: k < 1)
