@@ -245,9 +245,14 @@ class ClusterTraining:
             if not qid:
                 raise ParameterError("tables on a cluster need qid, their column of query ids")
             if launcher.frames and type(data).__module__.startswith(launcher.frames):
+                if len({*map(type, groups)}) > 1:
+                    raise ParameterError("valid must be of the type of the training data")
                 launcher.hold(groups, qid)
             else:
-                tables = by_worker([cut(table, qid, launcher.size) for table in groups])
+                # Each worker needs training rows.
+                parts = [*filter(len, cut(data, qid, launcher.size))]
+                cuts = (cut(table, qid, len(parts)) for table in groups[1:])
+                tables[: len(parts)] = by_worker([parts, *cuts])
             groups = []
         # Reserve the checkpoint before the workers start.
         self._workers = Workers(launcher, self.worker_timeout, self._listen)
@@ -484,10 +489,8 @@ def assign_shards(
     for path, workers in sizes_by_path.items():
         if not workers:
             raise errors.InputError(
-                f"{path}: no worker can read it. Workers read their shards from their own file"
-                " systems, so the path must exist on one of them"
-                + " that has training shards, too"
-                * bool(assigned)
+                f"{path}: no worker {'with training rows ' * bool(assigned)}can read it. The path"
+                " of a file must exist on one of them; use fewer workers for a table"
             )
         if len(set(workers.values())) > 1:
             file_sizes = ", ".join(

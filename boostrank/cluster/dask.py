@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from boostrank.cluster.channel import Address, Call
 from boostrank.cluster.worker import serve
 from boostrank.cluster.workers import Launcher, by_worker, package
-from boostrank.core.errors import InputError, ParameterError
+from boostrank.core.errors import DataError, InputError, ParameterError
 
 _CONNECT_SECONDS = 20
 _LOOK_EVERY = 0.5
@@ -70,6 +70,8 @@ class DaskWorkers(Launcher):
 
     def hold(self, frames: Sequence[Any], qid: str) -> None:
         """Shuffle the frames by query id, and leave each part with the worker that has it."""
+        if any(qid not in frame.columns for frame in frames):
+            raise DataError(f"the table has no column {qid!r} with query ids (qid)")
         partitions = [frame.shuffle(on=qid, npartitions=self.size).to_delayed() for frame in frames]
         tables = [self._client.compute(part) for part in partitions]
         self._distributed.wait(tables)  # `serve` occupies the threads that shuffle

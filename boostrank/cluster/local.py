@@ -63,9 +63,7 @@ class LocalWorkers(Launcher):
         self._started = []
         for error_output, status in ended:
             if status:
-                lines = [line for line in error_output.splitlines() if line.strip()] or [
-                    "no message"
-                ]
+                lines = ["no message", *filter(str.strip, error_output.splitlines())]
                 raise TrainingError(f"a worker ended with status {status}: {lines[-1]}")
 
     def stop(self, ranks: Sequence[int]) -> None:

@@ -322,8 +322,7 @@ class _Rounds:
         rounds = env.iteration + 1
         is_due = self.every and rounds % self.every == 0
         if is_due and rounds != env.end_iteration and self.mesh.rank == 0:
-            checkpoint = rounds, self.engine.so_far(env.model), self._info
-            self.worker.checkpoints.append(checkpoint)
+            self.worker.checkpoints.append((rounds, self.engine.so_far(env.model), self._info))
         self.worker.events.append(replace(env, model=None, params={}))
 
     def fold_ended(self, fold: int, training: Training, model: RankingModel) -> bool:
@@ -346,8 +345,8 @@ def describe_shards(datasets: Mapping[str, RankingDataset]) -> list[Shard]:
             weight_kind = "documents"
         elif queries.weights is not None:
             weight_kind = "queries"
-        rows, space = data.n_documents, data.feature_space
-        shards.append(Shard(path, space, rows, queries.qid, data.fingerprint, weight_kind))
+        space, ids = data.feature_space, queries.qid
+        shards.append(Shard(path, space, data.n_documents, ids, data.fingerprint, weight_kind))
     return shards
 
 

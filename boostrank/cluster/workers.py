@@ -199,7 +199,7 @@ class Workers:
             for rank in self.ranks:
                 if rank in self._gone:
                     raise WorkerLost(
-                        f"{self._describe_worker(rank)} is gone{when()}: it was killed (out of"
+                        f"worker {self.info[rank].name} is gone{when()}: it was killed (out of"
                         f" memory?), or its machine is not reachable{self._reason}. The training"
                         " ended on all workers"
                     )
@@ -295,13 +295,10 @@ class Workers:
             if rank in self.ranks and silence >= self._timeout:
                 self._launcher.stop(list(self._asked))
                 raise WorkerLost(
-                    f"{self._describe_worker(rank)} has not answered for {silence:.0f}"
+                    f"worker {self.info[rank].name} has not answered for {silence:.0f}"
                     f" seconds{when}: it or its machine is suspended or not reachable. The training"
                     " ended (increase --worker-timeout, worker_timeout=, to wait longer)"
                 )
-
-    def _describe_worker(self, rank: int) -> str:
-        return f"worker {self.info[rank].name}"
 
     @property
     def _reason(self) -> str:

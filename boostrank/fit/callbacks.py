@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from boostrank.core.errors import ParameterError
 from boostrank.engines.base import Callback, StopTraining
 from boostrank.engines.engine_params import as_whole
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint
+from boostrank.fit.settings import MIN_DELTA
 
 if TYPE_CHECKING:
     from boostrank.fit.plan import Training
@@ -60,7 +62,7 @@ class EarlyStopping:
         min_delta: float = 0.0,
     ) -> None:
         self.stopping_rounds = as_whole(stopping_rounds, "stopping_rounds", 1)
-        self.min_delta = min_delta
+        self.min_delta = float(MIN_DELTA.parse(min_delta))
         self._metric, self._dataset = metric, dataset
         self.ignored: Sequence[str] = ()  # data sets of the training
         self.best_iteration: int | None = None
@@ -189,14 +191,16 @@ class OfXGBoost:
     order = 30
 
     def __init__(self, callback: Any) -> None:
-        self._callback, self._history, self._model = callback, History(), None
-        if hasattr(callback, "rounds"):
+        if hasattr(callback, "rounds"):  # early stopping, whose state would go on in the next fold
+            callback = copy.deepcopy(callback)
             self.stopping_rounds = callback.rounds
+        self._callback, self._history, self._model = callback, History(), None
 
     def before(self, env: Any) -> None:
         """Begin the training or a round."""
         if self._model is None:
             self._model = self._callback.before_training(env.model.booster)
+            self._begin = env.begin_iteration  # `Gated` moves it
         if self._callback.before_iteration(*self._arguments(env)):
             raise StopTraining(env.iteration - 1)
 
@@ -221,7 +225,7 @@ class OfXGBoost:
                 raise StopTraining(int(best_round or env.iteration))
 
     def _arguments(self, env: Any) -> tuple[Any, ...]:
-        return self._model, env.iteration - env.begin_iteration, self._history.values
+        return self._model, env.iteration - self._begin, self._history.values
 
 
 _INSTEAD = {

@@ -3,10 +3,13 @@ same result.
 
 The file is replaced atomically. It contains
 
-    boostrank checkpoint 1 SHA-256 of the rest of the file one line of JSON: the training's
-    identity, the number of rounds, and the lengths of the following parts the engine's model file
-    with all rounds so far the metrics in every round, and the scores that the engine cannot
-    recompute (float64, little endian)
+* the line `boostrank checkpoint 1`;
+* the SHA-256 of the rest of the file;
+* one line of JSON: the training's identity, the number of rounds, and the lengths of the following
+  parts;
+* the engine's model file with all rounds so far;
+* the metrics in every round, and the scores that the engine cannot recompute (float64, little
+  endian).
 
 Nothing is unpickled. The model's structure is validated before an engine opens the model.
 """

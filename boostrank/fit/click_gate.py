@@ -16,7 +16,7 @@ from boostrank.clicks.sidecar import ClickTraining, queries_of
 from boostrank.core.errors import DataError, NothingToLearn
 from boostrank.fit.execute import execute
 from boostrank.fit.resolve import resolve
-from boostrank.fit.settings import STOPPING_NAMES
+from boostrank.fit.settings import ROUNDS_NAMES, STOPPING_NAMES
 from boostrank.options import TrainOptions
 
 _ROUNDS = 100
@@ -58,7 +58,11 @@ def report_gate(
     if count < _FEW:
         say(f"no gate: {count} held-out queries are too few for a comparison")
         return
-    plain = {name: value for name, value in options.params.items() if name not in STOPPING_NAMES}
+    plain = {
+        name: value
+        for name, value in options.params.items()
+        if name not in {*STOPPING_NAMES, *ROUNDS_NAMES}
+    }
     single = replace(options.single, rounds=min(rounds, _ROUNDS), early_stopping=None, params=plain)
     # Score the held-out queries of each turn by rankers trained without and with propensities.
     try:

@@ -248,7 +248,7 @@ def _translated(merged: dict[str, Any], foreign: dict[str, Any]) -> dict[str, An
     stops = any(params.get(name) for name in STOPPING_NAMES)
     if _are_pairs(merged.get("valid_sets")):
         pairs = list(merged["valid_sets"])
-        if merged.get("valid_names") or any(len(pair) != 2 for pair in pairs):
+        if merged.get("valid_names") or any(len(as_list(pair)) != 2 for pair in pairs):
             raise ParameterError(
                 "evals must be a list of pairs (data set, name), without valid_names"
             )
@@ -259,7 +259,7 @@ def _translated(merged: dict[str, Any], foreign: dict[str, Any]) -> dict[str, An
         raise ParameterError(
             "maximize=False: higher is better for boostrank's metrics; leave it out"
         )
-    if maximize is not None or not stops:
+    if all(map(callable, metrics)) and (maximize is not None or not stops):
         merged["feval"] = [_directed(metric, bool(maximize)) for metric in metrics]
     if period := foreign.get("verbose_eval"):
         callbacks = [*callbacks, LogRounds(period)]

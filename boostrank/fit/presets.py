@@ -20,7 +20,7 @@ from boostrank.core.types import ParamValues
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
 from boostrank.fit.plan import ALONE, Collective, Member, Plan, Preset
-from boostrank.fit.settings import AUTO_START, OBJECTIVE_NAMES, split_params
+from boostrank.fit.settings import AUTO_START, OBJECTIVE_NAMES, ROUNDS_NAMES, split_params
 from boostrank.objective.mixture import accepted_params
 from boostrank.options import DEFAULT_ROUNDS, GOOD, PLAIN
 
@@ -102,7 +102,7 @@ def choose_preset(plan: Plan) -> Preset:
     )
     train_set, valid_sets = plan.train_set, plan.valid_sets
     quality, folds = options.quality or PLAIN, options.folds or 0
-    rounds = settings.rounds if options.rounds or settings.rounds != DEFAULT_ROUNDS else None
+    rounds = settings.rounds if options.rounds or plan.params.keys() & set(ROUNDS_NAMES) else None
     note = why_no_folds(train_set, collective) if quality == GOOD and not folds else ""
     on_folds = folds > 0 or (quality == GOOD and not note)
     # Refuse folds that cannot be stopped early, averaged or split.

@@ -216,12 +216,10 @@ def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Par
             raise ModelError(
                 f"{_NOT_REFITTED}: its objective {name!r} cannot be restored: {error}"
             ) from error
-        # Schedules span the rounds of the whole training, of which early stopping may keep fewer.
-        rounds = (training.get("rounds") or 0) + (training.get("rounds_before") or 0)
         yield _Part(
             rounds=part["rounds"],
             weight=float(part.get("weight", 1.0 / len(records))),
-            objective=objective.scale_to(rounds),
+            objective=objective,
             params=params,
             starts=part["starts"],
         )

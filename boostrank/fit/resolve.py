@@ -270,9 +270,12 @@ def _code_categories(
 
 def with_objective_of(model: RankingModel | None, params: ParamValues) -> dict[str, Any]:
     """Keep the objective of the continued model unless another objective is set."""
-    description = None if model is None else model.info.objective
-    if not description or params.keys() & set(OBJECTIVE_NAMES):
+    others = dict(params)
+    if pop_param(others, OBJECTIVE_NAMES, None) is not None:
         return dict(params)
+    description = None if model is None else model.info.objective
+    if not description:
+        return others
     name = str(description.get("name"))
     try:
         objective = name if ":" in name else objective_from_dict(description)
@@ -281,7 +284,7 @@ def with_objective_of(model: RankingModel | None, params: ParamValues) -> dict[s
             f"the model to continue was trained with objective {name[:40]!r}, which cannot be"
             f" restored from its file ({error}): pass objective="
         ) from error
-    return {**params, "objective": objective}
+    return {**others, "objective": objective}
 
 
 def _pop_gain(

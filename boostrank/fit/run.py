@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import platform
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -232,7 +234,10 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
     if any(isinstance(metric, Metric) for metric in training.metrics):
         # Functions are recorded by their names.
         recorded |= dict.fromkeys(recorded.keys() & METRIC_NAMES, metrics)
-    plain = (str, int, float, bool, list, tuple, dict)
+    for name, value in recorded.items():
+        if hasattr(value, "tolist"):  # an array or a NumPy number
+            recorded[name] = value.tolist()
+    plain = (str, int, float, list, tuple, dict)
     info = ModelInfo(
         backend=training.engine.name,
         objective=objective,
@@ -255,13 +260,19 @@ def _record_rounds(training: Training, objective: dict[str, Any]) -> TrainingRec
     def find_rule(params: Any, objective: Any) -> list[Any]:
         step = training.engine.params.resolve_names(params or {})
         steps = [step.get(name, default) for name, default in _STEPS.items()]
-        return [*steps, {**(objective or {}), "total_rounds": None}]
+        return [*steps, re.sub(r'"total_rounds": \w+', "", json.dumps(objective, sort_keys=True))]
 
     if training.init_model is not None:
         earlier = training.init_model.info
         earlier_rule = find_rule(earlier.parameters, earlier.objective)
         is_mixed |= earlier_rule != find_rule(training.recorded, objective)
         is_mixed |= (earlier.training or {}).get("mixed_steps", False)
+        # Schedules of the earlier rounds may have spanned another number of rounds.
+        parts = getattr(training.objective, "parts", ())
+        values = [getattr(training.objective, "mix", None)]
+        values += [value for part in parts for value in {**part.params, **part.options}.values()]
+        if any(getattr(value, "needs_total", False) for value in values):
+            is_mixed |= (earlier.objective or {}).get("total_rounds") != objective["total_rounds"]
     return {**record, "mixed_steps": True} if is_mixed else record
 
 

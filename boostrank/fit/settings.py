@@ -44,7 +44,7 @@ GAIN_NAMES, METRIC_NAMES, _EVAL_AT, _THREADS = map(
     _names, ("gain", "metrics", "eval_at", "threads")
 )
 SEED_NAMES = (SEED.name, *SEED.aliases)
-_MIN_DELTA = Param(
+MIN_DELTA = Param(
     "early_stopping_min_delta", 0.0, low=0.0, help="improvement that counts for early stopping"
 )
 _NO_METRIC = ([], *([name] for name in ("", "none", "null", "na", "custom")))
@@ -138,7 +138,12 @@ def headline(metrics: Sequence[Any]) -> str | None:
     """
     names = list(map(str, metrics))
     family = [name for name in names if name.split("@")[0] == names[0].split("@")[0]]
-    return max(family, key=lambda name: int(name.partition("@")[2] or sys.maxsize), default=None)
+    # A function may have any name.
+    return max(
+        family,
+        key=lambda name: int("".join(re.findall(r"@(\d+)$", name)) or sys.maxsize),
+        default=None,
+    )
 
 
 def default_objective(backend: str) -> str:
@@ -165,7 +170,7 @@ def split_params(params: ParamValues, rounds: int, backend: Backend) -> Settings
     patience = as_whole(
         pop_param(engine_params, STOPPING_NAMES, None) or 0, "early_stopping_round", -1
     )
-    min_delta = float(_MIN_DELTA.parse(engine_params.pop(_MIN_DELTA.name, 0.0)))
+    min_delta = float(MIN_DELTA.parse(engine_params.pop(MIN_DELTA.name, 0.0)))
     engine_params.pop("first_metric_only", None)  # always true: see callbacks.EarlyStopping
     threads = pop_param(engine_params, _THREADS, None)
     if threads is not None:

@@ -55,6 +55,12 @@ def test_a_shard_that_no_worker_can_read_is_refused_by_name() -> None:
         assign_shards(["/data/a", "/data/b"], {"w1": {"/data/a": 1}, "w2": {}}, {})
 
 
+def test_a_part_on_a_worker_without_training_rows_names_the_remedy() -> None:
+    sizes = {"w1": {"training partition 0": 1}}
+    with pytest.raises(InputError, match=r"^validation 0 partition 1: .* fewer workers"):
+        assign_shards(["validation 0 partition 1"], sizes, {"w1": ["training partition 0"]})
+
+
 def test_one_path_that_is_two_files_is_refused() -> None:
     with pytest.raises(InputError, match=r"part\.txt: 10 .*w1, 11 .*w2"):
         assign_shards(["part.txt"], {"w1": {"part.txt": 10}, "w2": {"part.txt": 11}}, {})

@@ -118,6 +118,15 @@ def test_columns_within_queries_are_those_of_a_single_machine(cluster: Any, data
     assert more.columns == model.columns
 
 
+def test_fewer_queries_than_workers_train_with_those_that_have_rows(
+    tables: tuple[Any, Any],
+) -> None:
+    rows = tables[0][tables[0]["query"] == tables[0]["query"].iloc[0]]
+    model = train("local:2", PARAMS, rows, 1, tables[1], qid="query", backend="lightgbm")
+    assert model.info["training"]["workers"] == 1
+    assert len(model.evals_result["valid_0"]["ndcg@10"]) == 1
+
+
 def test_a_wrong_table_is_refused(cluster: Any, tables: tuple[Any, Any]) -> None:
     rows, _ = tables
     with pytest.raises(DataError, match="table, not int"):
@@ -150,6 +159,10 @@ def test_a_dask_frame_is_trained_on(cluster: Any, tables: tuple[Any, Any], engin
     assert model.evals_result["valid_0"]["ndcg@10"][-1] == pytest.approx(measured, abs=1e-9)
     with pytest.raises(DataError, match="lazy"):
         train("local:2", PARAMS, rows, 1, qid="query")
+    with pytest.raises(DataError, match="'session'"):
+        train(cluster, PARAMS, rows, 1, qid="session", backend=engine)
+    with pytest.raises(ParameterError, match="valid"):
+        train(cluster, PARAMS, rows, 1, tables[1], qid="query", backend=engine)
 
 
 def test_a_table_with_categories_of_its_own_is_converted_once() -> None:

@@ -13,6 +13,7 @@ from boostrank import RankingDataset, RankingModel, train
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.data.rows import Whole
 from boostrank.engines.engine_params import Limits
+from boostrank.fit.callbacks import EarlyStopping
 from boostrank.fit.execute import Folds, execute
 from boostrank.fit.resolve import resolve
 from boostrank.fit.start import cross_fit
@@ -227,6 +228,34 @@ def assert_same(first: cross_fit.CrossFitted, second: cross_fit.CrossFitted, lea
         np.testing.assert_array_equal(first.scores, second.scores)
     else:  # of equal scores it may be a bit below 1
         assert np.corrcoef(first.scores, second.scores)[0, 1] >= 1.0 - least
+
+
+def test_early_stopping_of_xgboost_begins_anew_in_each_fold(data: RankingDataset) -> None:
+    xgboost = pytest.importorskip("xgboost")
+    params = {name: PARAMS[name] for name in PARAMS if name != "early_stopping_round"}
+    callbacks = [
+        xgboost.callback.EarlyStopping(rounds=3, metric_name="ndcg@5", maximize=True),
+        EarlyStopping(3, metric="ndcg@5"),
+    ]
+    rounds, expected = (
+        train(params, data, 30, folds=3, backend="xgboost", callbacks=[callback]).info.folds
+        for callback in callbacks
+    )
+    assert rounds["rounds"] == expected["rounds"] != [expected["rounds"][0], 1, 1]
+
+
+def test_early_stopping_of_xgboost_counts_from_the_first_round(data: RankingDataset) -> None:
+    xgboost = pytest.importorskip("xgboost")
+    stop = xgboost.callback.EarlyStopping(rounds=3, metric_name="ndcg@5", maximize=True)
+    params = PARAMS | {"objective": "reg-shf-sdcg", "early_stopping_round": 0}
+    ours = EarlyStopping(3, metric="ndcg@5")
+    best_rounds = [
+        train(
+            params, data, 20, [data.take(np.arange(10))], backend="xgboost", callbacks=[callback]
+        ).best_iteration
+        for callback in (stop, ours)
+    ]
+    assert best_rounds[0] == best_rounds[1] > 10  # settled in the middle
 
 
 def test_a_training_of_folds_can_end_after_a_fold(data: RankingDataset) -> None:

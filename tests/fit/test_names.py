@@ -127,6 +127,26 @@ def test_catboosts_form_of_parameters_is_read(data: boostrank.RankingDataset) ->
         parse_objective("LambdaMart:metric=recall")
 
 
+def test_a_function_may_have_any_name(data: boostrank.RankingDataset) -> None:
+    metric = boostrank.Metric("rbp@p80", function=lambda labels, scores: float(labels[0]))
+    params = PARAMS | {"metric": [metric, "ndcg"], "early_stopping_round": 2}
+    valid = data.take(np.arange(3))
+    model = boostrank.train(params, data, 3, valid_sets=[valid])
+    assert model.best_iteration == 1  # it never improves
+
+
+def test_no_objective_is_none_of_its_own(data: boostrank.RankingDataset) -> None:
+    model = boostrank.train(PARAMS | {"objective": "listnet"}, data, 1)
+    more = boostrank.train({**PARAMS, "objective": None}, data, 1, init_model=model)
+    assert more.info.objective_name == "listnet"
+    good = {"quality": "good", "num_boost_round": 2}
+    plain = {name: value for name, value in PARAMS.items() if name != "objective"}
+    average, same = (
+        boostrank.train(params, data, **good) for params in ({**plain, "objective": None}, plain)
+    )
+    assert average.info.folds["members"] == same.info.folds["members"]
+
+
 def test_the_metric_of_lambdarank_is_no_setting_beside_the_reported_one() -> None:
     assert (
         FitOptions(objective="lambdarank:metric=map", settings={"sigmoid": 2}).flat()["sigmoid"]

@@ -357,6 +357,8 @@ def test_quick_stops_where_it_can_and_has_trees_that_suit(
     for all_params in ({"rounds": 30}, {"n_estimators": 30}):
         preset = recipe("quick", data, [valid], **all_params)
         assert (preset.rounds, preset.patience, preset.trees["learning_rate"]) == (30, 0, 0.1)
+    default = recipe("quick", data, [valid], n_estimators=DEFAULT_ROUNDS)  # set is set
+    assert (default.rounds, default.patience) == (DEFAULT_ROUNDS, 0)
     assert recipe("quick", data, [valid], early_stopping_round=5).patience == 0  # its own
     assert recipe("quick", data, [valid], metric="none").rounds == DEFAULT_ROUNDS
     assert recipe("quick", data, [valid], boosting="dart").patience == 0

@@ -102,6 +102,20 @@ def test_a_checkpoint_of_no_rounds(tmp_path: Path) -> None:
         boostrank.Checkpoint(tmp_path / "c", every=0)
 
 
+@pytest.mark.parametrize("min_delta", [[0.1], None, -1.0], ids=str)
+def test_an_improvement_that_is_no_number(min_delta: Any) -> None:
+    with pytest.raises(ParameterError, match="min_delta"):
+        EarlyStopping(3, min_delta=min_delta)
+
+
+def test_sets_without_a_name_and_names_as_functions(data: RankingDataset) -> None:
+    valid = data.take(np.arange(5))
+    with pytest.raises(ParameterError, match="evals"):
+        boostrank.train(PARAMS, data, 2, evals=[(valid, "a"), valid])
+    with pytest.raises(ParameterError, match="feval='ndcg'"):
+        boostrank.train(PARAMS, data, 2, evals=[(valid, "a")], custom_metric="ndcg")
+
+
 def test_early_stopping_on_what_is_not_evaluated(data: RankingDataset) -> None:
     stop = EarlyStopping(3, dataset="test")
     with pytest.raises(ParameterError, match=r"early stopping .*test, .* valid_0"):

@@ -185,6 +185,34 @@ def test_a_refit_of_a_model_that_ended_early(backend: str, few: RankingDataset) 
         np.testing.assert_allclose(refit(model, few).predict(few), model.predict(few), atol=1e-5)
 
 
+@pytest.mark.parametrize("backend", ENGINES)
+def test_a_refit_knows_numbers_of_numpy(backend: str, few: RankingDataset) -> None:
+    numbers = {"learning_rate": np.float32(0.25), "lambda_l2": np.int64(5)}
+    constraints = {"monotone_constraints": np.zeros(few.n_features, np.int64)}
+    params = PARAMS | {"objective": "lambdarank"} | numbers
+    model = train(params, few, 4, backend=backend)
+    assert model.info.parameters == model.info.parameters | {"learning_rate": 0.25, "lambda_l2": 5}
+    np.testing.assert_allclose(refit(model, few).predict(few), model.predict(few), atol=1e-5)
+    recorded = train(params | constraints, few, 1, backend=backend).info.parameters
+    assert recorded["monotone_constraints"] == [0] * few.n_features
+
+
+def test_a_refit_follows_the_schedule_of_the_training(few: RankingDataset) -> None:
+    stage = boostrank.Objective("reg-shf-sdcg", total_rounds=20)
+    first = train({**PARAMS, "objective": stage}, few, 6)
+    for model in (first, train({**PARAMS, "objective": stage}, few, 6, init_model=first)):
+        np.testing.assert_allclose(refit(model, few).predict(few), model.predict(few), atol=1e-5)
+    # The first rounds followed a shorter schedule than the others.
+    for objective in ("reg-shf-sdcg", boostrank.Mixture("listnet", "sdcg", mix="logistic")):
+        first = train({**PARAMS, "objective": objective}, few, 6)
+        with pytest.raises(ModelError, match="between rounds"):
+            refit(train({**PARAMS, "objective": objective}, few, 6, init_model=first), few)
+    mixture = {**PARAMS, "objective": boostrank.Mixture("listnet", "sdcg")}
+    first = train(mixture, few, 3)
+    model = train(mixture, few, 3, init_model=first)
+    np.testing.assert_allclose(refit(model, few).predict(few), model.predict(few), atol=1e-5)
+
+
 def test_a_refit_takes_the_gain_of_the_model(few: RankingDataset) -> None:
     model = train(PARAMS | {"objective": "lambdarank"}, few.with_gain("2 * label"), 2)
     np.testing.assert_allclose(refit(model, few).predict(few), model.predict(few), atol=1e-5)

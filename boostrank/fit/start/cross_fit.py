@@ -255,11 +255,9 @@ def start_together(
             _, _, shard_features, shard_gains = zip(*of_part, strict=True)
             features[first] = joined_rows(shard_features)
             gains_of_part[first] = joined_rows(shard_gains)
-        total = int(ends[-1])
-        source = Sampled(queries, names, Slices((total, len(names)), features))
-        sampled_gains = Slices((total,), gains_of_part)
+        source = Sampled(queries, names, Slices(features))
         with _one_blas_thread():
-            rows = _rows_of(source, sampled_gains, threads, limits)
+            rows = _rows_of(source, Slices(gains_of_part), threads, limits)
             unscaled = _regress(rows)
             regressions = _scale(unscaled, rows, unscaled.scores(rows, rows.some)[0])
     shared: Regressions = collective.share(regressions)[0]
@@ -312,7 +310,7 @@ def _basis(rows: Rows) -> _Basis:
             curves.append(Curve(np.zeros(0), np.array([0.0]), 1.0))
         return curves, values.documents
 
-    features = run_parallel(learn, range(sample.shape[1]), rows.threads) if sample.size else []
+    features = run_parallel(learn, range(sample.shape[1]), rows.threads)
     each, documents = [curves for curves, _ in features], [counts for _, counts in features]
     if sum(map(len, each)) > MOST_COLUMNS:
         each = [curves[:1] for curves in each]
@@ -336,12 +334,11 @@ def _scale(regressions: Regressions, rows: Rows, scores: Float64Array) -> Regres
     """Determine the scale of the scores from the scores for `rows.some`."""
     indices = [part.queries for part in rows.some]
     gains = [above_least(rows.gains[part.at], part.queries) for part in rows.some]
-    sizes = np.concatenate([np.zeros(0, np.int64), *(index.sizes for index in indices)])
-    weights = np.concatenate([np.zeros(0), *(index.each_weight for index in indices)])
+    sizes = np.concatenate([index.sizes for index in indices])
+    weights = np.concatenate([index.each_weight for index in indices])
     queries = QueryIndex.from_sizes(sizes, weights=weights)
-    scale = SHARE * _softmax_scale(scores, np.concatenate([np.zeros(0), *gains]), queries)
-    deviation = float(scores.std()) if scores.size else 0.0
-    return replace(regressions, scale=scale, moved=MOVED * scale * deviation)
+    scale = SHARE * _softmax_scale(scores, np.concatenate(gains), queries)
+    return replace(regressions, scale=scale, moved=MOVED * scale * float(scores.std()))
 
 
 def _curves(
@@ -380,7 +377,7 @@ def _curves(
 def _score_rows(regressions: Regressions, rows: Rows) -> CrossFitted:
     """Scale the regressions, and return the start with the initial scores of all rows."""
     scores, counts = regressions.scores(rows, rows.parts)
-    sample = np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)])
+    sample = np.concatenate([scores[part.at] for part in rows.some])
     regressions = _scale(regressions, rows, sample)
     return regressions.cross_fitted(tuple(rows.data.feature_names), scores, counts)
 

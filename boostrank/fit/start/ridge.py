@@ -31,7 +31,6 @@ _NUMBERS_AT_A_TIME = 2_000_000
 class Slices:
     """Slices of a longer array, by the number of their first row."""
 
-    shape: tuple[int, ...]
     slices: Mapping[int, Any]
 
     def __getitem__(self, rows: slice) -> Any:
@@ -135,8 +134,7 @@ class Rows:
 
     def together(self, parts: Sequence[Part]) -> Float32Array:
         """Return the rows of several parts, float32[n, c]."""
-        empty = np.empty((0, self.columns.size), np.float32)
-        return np.concatenate([empty, *map(self.dense, parts)])
+        return np.concatenate([*map(self.dense, parts)])
 
     def join_scores(
         self, parts: Sequence[Part], curves: Curves, levels: Float64Array
