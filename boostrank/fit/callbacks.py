@@ -191,9 +191,10 @@ class OfXGBoost:
     order = 30
 
     def __init__(self, callback: Any) -> None:
-        if hasattr(callback, "rounds"):  # early stopping, whose state would go on in the next fold
-            callback = copy.deepcopy(callback)
+        if hasattr(callback, "rounds"):
             self.stopping_rounds = callback.rounds
+        if type(callback).__name__ == "EarlyStopping":  # its state would go on in the next fold
+            callback = copy.deepcopy(callback)
         self._callback, self._history, self._model = callback, History(), None
 
     def before(self, env: Any) -> None:
