@@ -165,7 +165,11 @@ def train_files(train: Any, *, observer: Observer | None = None, **options: Any)
         >>> model.best_iteration
         5
     """
-    changed_names = [name for name in options if not _LISTED[name].is_default(options[name])]
+    changed_names = [
+        name
+        for name, value in options.items()
+        if value is not None and not _LISTED[name].is_default(value)
+    ]
     for message in contradictions(_LISTED, changed_names, lambda option: option.name):
         raise ParameterError(message)
     for name, paths in (("train", train), ("valid", options.get("valid"))):

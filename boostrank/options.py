@@ -106,6 +106,8 @@ class Option:
         # Check the type, and the bounds of numbers.
         if self.kind.startswith("tuple") and not isinstance(value, Iterable):
             raise ParameterError(f"{self.name}={value!r} must be a list")
+        if self.kind.startswith("Mapping") and not isinstance(value, Mapping):
+            raise ParameterError(f"{self.name}={value!r} must be a dictionary")
         if self.kind == "str" and not isinstance(value, str | os.PathLike):
             raise ParameterError(f"{self.name}={value!r} must be text")
         if self.kind not in ("int", "float"):
@@ -253,12 +255,16 @@ class Options:
         dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
+        """Check the values, and replace None by the default unless it has a meaning of its own."""
         options = declared(type(self))
         for name, option in options.items():
             value = getattr(self, name)
+            if value is None and not str(self.__dataclass_fields__[name].type).endswith("None"):
+                value = option.default
             option.check(value)
             if option.kind == "int" and value is not None:
-                object.__setattr__(self, name, int(value))
+                value = int(value)
+            object.__setattr__(self, name, value)
         for message in contradictions(options, self.changed, lambda option: option.name):
             raise ParameterError(message)
 
@@ -665,6 +671,8 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
     def __post_init__(self) -> None:
         for name in ("callbacks", "feval"):
             object.__setattr__(self, name, tuple(as_list(getattr(self, name))))
+        if isinstance(self.metrics, str):
+            object.__setattr__(self, "metrics", (self.metrics,))
         super().__post_init__()
 
     @property

@@ -24,6 +24,7 @@ from boostrank.core.params import Param, find_param
 from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset, as_dataset
+from boostrank.engines import get_backend
 from boostrank.engines.engine_params import as_whole
 from boostrank.fit.execute import Folds
 from boostrank.fit.from_data import by_name
@@ -44,7 +45,7 @@ from boostrank.objective.mixture import accepted_params
 from boostrank.objectives import OBJECTIVES
 from boostrank.options import KEYWORDS, SingleOptions, TrainOptions, declared, takes_options
 from boostrank.records import jsonable
-from boostrank.tuning.space import TREES, Dimension, full_space
+from boostrank.tuning.space import TREES, Dimension, Span, full_space
 
 _BASELINE_RUNS = 5
 _PATIENCE = 50
@@ -274,14 +275,19 @@ class _Search:
         self.objective = pop_param(fixed, OBJECTIVE_NAMES, default_objective(options.backend))
         for name in [name for name in OBJECTIVE_NAMES if name in space]:
             space["objective"] = space.pop(name)
+        engine_params = get_backend(options.backend).params
+        self._aliases = engine_params.names()
+        fixed_names = {*fixed, *engine_params.resolve_names(fixed)}
         for name, dimension in space.items():
             if not isinstance(dimension, Dimension):
                 raise ParameterError(f"space: {name}={dimension!r}: expected a Span or a Choice")
-            if name in fixed:
+            if fixed_names & {name, self._aliases.get(name)}:
                 raise ParameterError(f"{name!r} is both given and searched")
-        first = self.objective
-        if "objective" in space:
-            first = space["objective"].values[0]  # type: ignore[union-attr]
+        first, objectives = self.objective, space.get("objective")
+        if isinstance(objectives, Span):
+            raise ParameterError(f"space: objective={objectives}: expected a Choice")
+        if objectives is not None:
+            first = objectives.values[0]
         params = {"objective": first, "early_stopping_round": self.patience}
         # Resolve the plan with the given validation set only; folds replace it in each trial.
         plan = resolve(replace(options, params=fixed | params), train_set, valid)
@@ -313,7 +319,10 @@ class _Search:
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that must be unchanged when a search is resumed."""
-        query_columns = WithinQuery.of_options(self.plan.options)
+        query_columns, start = WithinQuery.of_options(self.plan.options), self.plan.options.start
+        # Keys of some searches only, so that studies of earlier versions are resumed.
+        added = {} if start == "auto" else {"start": start}
+        added |= {} if query_columns is None else query_columns.record
         return {
             "fixed": (
                 {name: str(value) for name, value in self.fixed.items()}
@@ -329,7 +338,7 @@ class _Search:
             "conventions": str(self.plan.conventions),
             "seed": self.seed,
             "data": [data.fingerprint for data in (self.plan.train_set, *self.plan.valid_sets)],
-        } | ({} if query_columns is None else query_columns.record)
+        } | added
 
     def measure_start(self, study: Any) -> None:
         """Evaluate the given parameters several times for the baseline and its variation due to
@@ -400,7 +409,8 @@ class _Search:
         searched = [
             param for param in searched if param.schedulable and param.name not in scheduled
         ]
-        space = full_space(searched, self.fixed, dimensions, self.plan.engine.grows_trees)
+        grows_trees = self.plan.engine.grows_trees
+        space = full_space(searched, self.fixed, dimensions, grows_trees, self._aliases)
         for name, dimension in space.items():
             # Parameters of different objectives are different dimensions, even with the same name.
             label = name
@@ -491,7 +501,8 @@ class _Search:
         else:
             best = None
         matters = float(stdtrit(_BASELINE_RUNS - 1, 0.975)) * math.sqrt(2.0) * self._sd
-        fixed = {"objective": self.objective} | self.fixed
+        seeds = {name: value for name, value in self.plan.params.items() if name in SEED_NAMES}
+        fixed = {"objective": self.objective} | self.fixed | seeds
         if self.plan.train_set.gain is not None:  # the labels of the trials
             fixed["gain"] = self.plan.train_set.gain
         return TuningResult(

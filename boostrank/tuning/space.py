@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from boostrank.core.errors import ParameterError
@@ -16,7 +17,8 @@ from boostrank.schedules import split_outside_brackets
 
 # Factor below and above the default in which an unbounded parameter on a log scale is searched.
 _TIMES = 8.0
-_SPAN = re.compile(r"(?P<low>[^:]+):(?P<high>[^:]+)(?P<log>:log)?")
+# A colon between letters is that of an engine's objective, such as lightgbm:lambdarank.
+_SPAN = re.compile(r"(?!.*[a-z]:[a-z])(?P<low>[^:]+):(?P<high>[^:]+)(?P<log>:log)?")
 
 
 @dataclass(frozen=True)
@@ -130,9 +132,10 @@ def full_space(
     fixed: Mapping[str, Any],
     dimensions: Mapping[str, Dimension],
     trees: bool = True,
+    aliases: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Dimension]:
     """Combine the spaces for the objective and the trees with the given space, which takes
-    precedence.
+    precedence. `aliases` are the engine's main names by name and alias.
     """
     space: dict[str, Dimension] = {}
     for param in params:
@@ -140,7 +143,12 @@ def full_space(
         if dimension is not None and not any(find_param(name, [param]) for name in fixed):
             space[param.name] = dimension
     if trees:
-        space |= {name: dimension for name, dimension in TREES.items() if name not in fixed}
+        taken = {aliases.get(name, name) for name in (*fixed, *dimensions)}
+        space |= {
+            name: dimension
+            for name, dimension in TREES.items()
+            if name in dimensions or aliases.get(name, name) not in taken
+        }
     for name, dimension in dimensions.items():
         declared = find_param(name, params)
         space[declared.name if declared else name] = dimension
