@@ -165,11 +165,7 @@ def train_files(train: Any, *, observer: Observer | None = None, **options: Any)
         >>> model.best_iteration
         5
     """
-    changed_names = [
-        name
-        for name, value in options.items()
-        if value is not None and not _LISTED[name].is_default(value)
-    ]
+    changed_names = [name for name in options if not _LISTED[name].is_default(options[name])]
     for message in contradictions(_LISTED, changed_names, lambda option: option.name):
         raise ParameterError(message)
     for name, paths in (("train", train), ("valid", options.get("valid"))):
@@ -302,7 +298,7 @@ def _choose_quality(
         reason = f"{backend} grows no trees"
         if quality not in (None, PLAIN):
             raise ParameterError(f"--quality {quality}: {reason}. Use --quality {PLAIN}")
-        if options.tree_limit is not None:
+        if options.max_trees is not None:
             raise ParameterError(f"--max-trees does not apply: {reason}")
     elif files.cluster and not options.folds:
         reason = f"workers stream their rows; --quality {GOOD} trains folds of rows in memory"
@@ -443,7 +439,7 @@ def _train_here(
             say,
             names=data.feature_names,
             categorical=tuple(data.categories),
-            trees=min(rounds + data.n_features, plan.options.tree_limit or sys.maxsize),
+            trees=min(rounds + data.n_features, plan.options.max_trees or sys.maxsize),
             missing=[name for name, is_missing in lacks if is_missing],
             declared=declared_features,
         )

@@ -106,8 +106,6 @@ class Option:
         # Check the type, and the bounds of numbers.
         if self.kind.startswith("tuple") and not isinstance(value, Iterable):
             raise ParameterError(f"{self.name}={value!r} must be a list")
-        if self.kind.startswith("Mapping") and not isinstance(value, Mapping):
-            raise ParameterError(f"{self.name}={value!r} must be a dictionary")
         if self.kind == "str" and not isinstance(value, str | os.PathLike):
             raise ParameterError(f"{self.name}={value!r} must be text")
         if self.kind not in ("int", "float"):
@@ -259,7 +257,7 @@ class Options:
         options = declared(type(self))
         for name, option in options.items():
             value = getattr(self, name)
-            if value is None and not str(self.__dataclass_fields__[name].type).endswith("None"):
+            if value is None and not self.__dataclass_fields__[name].type.endswith("None"):
                 value = option.default
             option.check(value)
             if option.kind == "int" and value is not None:
@@ -671,8 +669,6 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
     def __post_init__(self) -> None:
         for name in ("callbacks", "feval"):
             object.__setattr__(self, name, tuple(as_list(getattr(self, name))))
-        if isinstance(self.metrics, str):
-            object.__setattr__(self, "metrics", (self.metrics,))
         super().__post_init__()
 
     @property
@@ -684,11 +680,6 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
     def on_folds(self) -> bool:
         """Whether trainings on folds are requested."""
         return bool(self.folds) or self.quality == GOOD
-
-    @property
-    def tree_limit(self) -> int | None:
-        """Maximum number of trees in the saved model."""
-        return self.max_trees
 
     def within_limit(self, trees: int | None) -> TrainOptions:
         """Return the options with this limit, unless they have one."""

@@ -45,7 +45,7 @@ from boostrank.objective.mixture import accepted_params
 from boostrank.objectives import OBJECTIVES
 from boostrank.options import KEYWORDS, SingleOptions, TrainOptions, declared, takes_options
 from boostrank.records import jsonable
-from boostrank.tuning.space import TREES, Dimension, Span, full_space
+from boostrank.tuning.space import TREES, Dimension, full_space
 
 _BASELINE_RUNS = 5
 _PATIENCE = 50
@@ -275,19 +275,21 @@ class _Search:
         self.objective = pop_param(fixed, OBJECTIVE_NAMES, default_objective(options.backend))
         for name in [name for name in OBJECTIVE_NAMES if name in space]:
             space["objective"] = space.pop(name)
-        engine_params = get_backend(options.backend).params
-        self._aliases = engine_params.names()
-        fixed_names = {*fixed, *engine_params.resolve_names(fixed)}
         for name, dimension in space.items():
             if not isinstance(dimension, Dimension):
                 raise ParameterError(f"space: {name}={dimension!r}: expected a Span or a Choice")
-            if fixed_names & {name, self._aliases.get(name)}:
-                raise ParameterError(f"{name!r} is both given and searched")
-        first, objectives = self.objective, space.get("objective")
-        if isinstance(objectives, Span):
-            raise ParameterError(f"space: objective={objectives}: expected a Choice")
-        if objectives is not None:
-            first = objectives.values[0]
+        # Engines have several names for a parameter.
+        resolve_names = get_backend(options.backend).params.resolve_names
+        for name in resolve_names(fixed).keys() & resolve_names(space).keys():
+            raise ParameterError(f"{name!r} is both given and searched")
+        self._left_out = [
+            name
+            for name in TREES.keys() - space
+            if resolve_names({name: 0}).keys() <= resolve_names(fixed | space).keys()
+        ]
+        first = self.objective
+        if "objective" in space:
+            first = space["objective"].values[0]  # type: ignore[union-attr]
         params = {"objective": first, "early_stopping_round": self.patience}
         # Resolve the plan with the given validation set only; folds replace it in each trial.
         plan = resolve(replace(options, params=fixed | params), train_set, valid)
@@ -319,10 +321,7 @@ class _Search:
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that must be unchanged when a search is resumed."""
-        query_columns, start = WithinQuery.of_options(self.plan.options), self.plan.options.start
-        # Keys of some searches only, so that studies of earlier versions are resumed.
-        added = {} if start == "auto" else {"start": start}
-        added |= {} if query_columns is None else query_columns.record
+        query_columns = WithinQuery.of_options(self.plan.options)
         return {
             "fixed": (
                 {name: str(value) for name, value in self.fixed.items()}
@@ -330,6 +329,7 @@ class _Search:
             ),
             "space": {name: str(value) for name, value in self._space.items()},
             "trees": self.plan.engine.grows_trees,
+            "start": self.plan.options.start,
             "rounds": self.plan.preset.rounds,
             "patience": self.patience,
             "folds": self.folds,
@@ -338,7 +338,7 @@ class _Search:
             "conventions": str(self.plan.conventions),
             "seed": self.seed,
             "data": [data.fingerprint for data in (self.plan.train_set, *self.plan.valid_sets)],
-        } | added
+        } | ({} if query_columns is None else query_columns.record)
 
     def measure_start(self, study: Any) -> None:
         """Evaluate the given parameters several times for the baseline and its variation due to
@@ -409,8 +409,9 @@ class _Search:
         searched = [
             param for param in searched if param.schedulable and param.name not in scheduled
         ]
-        grows_trees = self.plan.engine.grows_trees
-        space = full_space(searched, self.fixed, dimensions, grows_trees, self._aliases)
+        space = full_space(
+            searched, (*self.fixed, *self._left_out), dimensions, self.plan.engine.grows_trees
+        )
         for name, dimension in space.items():
             # Parameters of different objectives are different dimensions, even with the same name.
             label = name
@@ -501,8 +502,8 @@ class _Search:
         else:
             best = None
         matters = float(stdtrit(_BASELINE_RUNS - 1, 0.975)) * math.sqrt(2.0) * self._sd
-        seeds = {name: value for name, value in self.plan.params.items() if name in SEED_NAMES}
-        fixed = {"objective": self.objective} | self.fixed | seeds
+        fixed = self.plan.params | {"objective": self.objective}
+        del fixed["early_stopping_round"]
         if self.plan.train_set.gain is not None:  # the labels of the trials
             fixed["gain"] = self.plan.train_set.gain
         return TuningResult(

@@ -5,9 +5,8 @@ log scale.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from boostrank.core.errors import ParameterError
@@ -129,13 +128,12 @@ def declared_dimension(param: Param) -> Dimension | None:
 
 def full_space(
     params: Sequence[Param],
-    fixed: Mapping[str, Any],
+    fixed: Collection[str],
     dimensions: Mapping[str, Dimension],
     trees: bool = True,
-    aliases: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Dimension]:
     """Combine the spaces for the objective and the trees with the given space, which takes
-    precedence. `aliases` are the engine's main names by name and alias.
+    precedence.
     """
     space: dict[str, Dimension] = {}
     for param in params:
@@ -143,12 +141,7 @@ def full_space(
         if dimension is not None and not any(find_param(name, [param]) for name in fixed):
             space[param.name] = dimension
     if trees:
-        taken = {aliases.get(name, name) for name in (*fixed, *dimensions)}
-        space |= {
-            name: dimension
-            for name, dimension in TREES.items()
-            if name in dimensions or aliases.get(name, name) not in taken
-        }
+        space |= {name: dimension for name, dimension in TREES.items() if name not in fixed}
     for name, dimension in dimensions.items():
         declared = find_param(name, params)
         space[declared.name if declared else name] = dimension
