@@ -502,7 +502,7 @@ class _Search:
         else:
             best = None
         matters = float(stdtrit(_BASELINE_RUNS - 1, 0.975)) * math.sqrt(2.0) * self._sd
-        fixed = self.plan.params | {"objective": self.objective}
+        fixed = {**self.plan.params, "objective": self.objective}
         del fixed["early_stopping_round"]
         if self.plan.train_set.gain is not None:  # the labels of the trials
             fixed["gain"] = self.plan.train_set.gain
