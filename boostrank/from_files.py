@@ -298,7 +298,7 @@ def _choose_quality(
         reason = f"{backend} grows no trees"
         if quality not in (None, PLAIN):
             raise ParameterError(f"--quality {quality}: {reason}. Use --quality {PLAIN}")
-        if options.tree_limit is not None:
+        if options.max_trees is not None:
             raise ParameterError(f"--max-trees does not apply: {reason}")
     elif files.cluster and not options.folds:
         reason = f"workers stream their rows; --quality {GOOD} trains folds of rows in memory"
@@ -439,7 +439,7 @@ def _train_here(
             say,
             names=data.feature_names,
             categorical=tuple(data.categories),
-            trees=min(rounds + data.n_features, plan.options.tree_limit or sys.maxsize),
+            trees=min(rounds + data.n_features, plan.options.max_trees or sys.maxsize),
             missing=[name for name, is_missing in lacks if is_missing],
             declared=declared_features,
         )

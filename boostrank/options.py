@@ -253,12 +253,16 @@ class Options:
         dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
+        """Check the values, and replace None by the default unless it has a meaning of its own."""
         options = declared(type(self))
         for name, option in options.items():
             value = getattr(self, name)
+            if value is None and not self.__dataclass_fields__[name].type.endswith("None"):
+                value = option.default
             option.check(value)
             if option.kind == "int" and value is not None:
-                object.__setattr__(self, name, int(value))
+                value = int(value)
+            object.__setattr__(self, name, value)
         for message in contradictions(options, self.changed, lambda option: option.name):
             raise ParameterError(message)
 
@@ -676,11 +680,6 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
     def on_folds(self) -> bool:
         """Whether trainings on folds are requested."""
         return bool(self.folds) or self.quality == GOOD
-
-    @property
-    def tree_limit(self) -> int | None:
-        """Maximum number of trees in the saved model."""
-        return self.max_trees
 
     def within_limit(self, trees: int | None) -> TrainOptions:
         """Return the options with this limit, unless they have one."""

@@ -4,6 +4,7 @@ behind.
 
 from __future__ import annotations
 
+import inspect
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -158,6 +159,15 @@ def test_none_is_the_default_and_a_model_continues_a_model(folder: Path, tmp_pat
         **how,
     )
     assert second.best_iteration == 2 * first.best_iteration
+
+
+def test_each_option_may_be_none_for_its_default(folder: Path) -> None:
+    names = inspect.signature(boostrank.train_files).parameters.keys()
+    names -= {"train", "observer", "worker_timeout"}
+    options: dict[str, Any] = dict.fromkeys(names) | FEW | {"quality": "plain"}
+    model = boostrank.train_files(folder / "train.txt", **options)
+    usual = boostrank.train_files(folder / "train.txt", **FEW | {"quality": "plain"})
+    assert model.booster.model_to_string() == usual.booster.model_to_string()
 
 
 @pytest.mark.parametrize("gain", ["0,1,3,7,15", [0, 1, 3, 7, 15], "exponential"])

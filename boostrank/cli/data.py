@@ -279,8 +279,8 @@ def choose(options: Choose, reading: FileOptions) -> None:
     boostrank data choose shop.csv a.txt b.txt c.txt --documents 200 -o next.csv
     """
     count = options.queries or options.documents
-    if count is None or len(options.rankers) < 2:
-        raise InputError("pass two or more rankers, and --queries N or --documents N")
+    if count is None or len({*options.rankers}) < 2:
+        raise InputError("pass two or more different rankers, and --queries N or --documents N")
     if reading.on_bad_line == "skip":
         raise InputError("--on-bad-line skip cannot be used, because columns are read by row")
     import numpy as np

@@ -362,7 +362,7 @@ class Plan:
             fill=self.fill,
             recorded=recorded,
             init_model=self.init_model,
-            tree_limit=self.options.tree_limit,
+            tree_limit=self.options.max_trees,
             stops_early=bool(self.preset.folds and member.objective),
             callbacks=self.options.callbacks,
             feval=self.options.feval,

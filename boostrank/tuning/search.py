@@ -24,6 +24,7 @@ from boostrank.core.params import Param, find_param
 from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset, as_dataset
+from boostrank.engines import get_backend
 from boostrank.engines.engine_params import as_whole
 from boostrank.fit.execute import Folds
 from boostrank.fit.from_data import by_name
@@ -277,8 +278,15 @@ class _Search:
         for name, dimension in space.items():
             if not isinstance(dimension, Dimension):
                 raise ParameterError(f"space: {name}={dimension!r}: expected a Span or a Choice")
-            if name in fixed:
-                raise ParameterError(f"{name!r} is both given and searched")
+        # Engines have several names for a parameter.
+        resolve_names = get_backend(options.backend).params.resolve_names
+        for name in resolve_names(fixed).keys() & resolve_names(space).keys():
+            raise ParameterError(f"{name!r} is both given and searched")
+        self._left_out = [
+            name
+            for name in TREES.keys() - space
+            if resolve_names({name: 0}).keys() <= resolve_names(fixed | space).keys()
+        ]
         first = self.objective
         if "objective" in space:
             first = space["objective"].values[0]  # type: ignore[union-attr]
@@ -321,6 +329,7 @@ class _Search:
             ),
             "space": {name: str(value) for name, value in self._space.items()},
             "trees": self.plan.engine.grows_trees,
+            "start": self.plan.options.start,
             "rounds": self.plan.preset.rounds,
             "patience": self.patience,
             "folds": self.folds,
@@ -400,7 +409,9 @@ class _Search:
         searched = [
             param for param in searched if param.schedulable and param.name not in scheduled
         ]
-        space = full_space(searched, self.fixed, dimensions, self.plan.engine.grows_trees)
+        space = full_space(
+            searched, (*self.fixed, *self._left_out), dimensions, self.plan.engine.grows_trees
+        )
         for name, dimension in space.items():
             # Parameters of different objectives are different dimensions, even with the same name.
             label = name
@@ -491,7 +502,8 @@ class _Search:
         else:
             best = None
         matters = float(stdtrit(_BASELINE_RUNS - 1, 0.975)) * math.sqrt(2.0) * self._sd
-        fixed = {"objective": self.objective} | self.fixed
+        fixed = {**self.plan.params, "objective": self.objective}
+        del fixed["early_stopping_round"]
         if self.plan.train_set.gain is not None:  # the labels of the trials
             fixed["gain"] = self.plan.train_set.gain
         return TuningResult(

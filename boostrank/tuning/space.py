@@ -5,7 +5,7 @@ log scale.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,8 @@ from boostrank.schedules import split_outside_brackets
 
 # Factor below and above the default in which an unbounded parameter on a log scale is searched.
 _TIMES = 8.0
-_SPAN = re.compile(r"(?P<low>[^:]+):(?P<high>[^:]+)(?P<log>:log)?")
+# A colon between letters is that of an engine's objective, such as lightgbm:lambdarank.
+_SPAN = re.compile(r"(?!.*[a-z]:[a-z])(?P<low>[^:]+):(?P<high>[^:]+)(?P<log>:log)?")
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def declared_dimension(param: Param) -> Dimension | None:
 
 def full_space(
     params: Sequence[Param],
-    fixed: Mapping[str, Any],
+    fixed: Collection[str],
     dimensions: Mapping[str, Dimension],
     trees: bool = True,
 ) -> dict[str, Dimension]:

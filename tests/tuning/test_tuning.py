@@ -57,6 +57,7 @@ def data() -> RankingDataset:
         ("0.1:10:log", Span(0.1, 10, log=True)),
         ("7:63", Span(7, 63, integer=True)),
         ("a,b", Choice(("a", "b"))),
+        ("xe-ndcg,lightgbm:lambdarank", Choice(("xe-ndcg", "lightgbm:lambdarank"))),
         ("true,false", Choice((True, False))),
         ("mix(a, b, mix=0.5),shf-sdcg", Choice(("mix(a, b, mix=0.5)", "shf-sdcg"))),
     ],
@@ -204,6 +205,8 @@ def test_a_linear_model_is_tuned_without_trees(data: RankingDataset) -> None:
 def test_options_that_cannot_be_searched_are_refused(data: RankingDataset, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="both given and searched"):
         tune(FIXED | {"num_leaves": 5}, data, space=LEAVES)
+    with pytest.raises(ParameterError, match="both given and searched"):
+        tune(FIXED | {"eta": 0.1}, data, space=LEAVES)
     with pytest.raises(ParameterError, match="folds=61"):
         tune(FIXED, data, folds=61)
     with pytest.raises(ParameterError, match="needs a metric"):
@@ -223,6 +226,33 @@ def test_options_that_cannot_be_searched_are_refused(data: RankingDataset, tmp_p
     (tmp_path / "s").write_bytes(b"\x00 no study\n")
     with pytest.raises(InputError, match="not a study"):
         tune(FIXED, data, study=tmp_path / "s", num_boost_round=2)
+
+
+@pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
+def test_other_names_of_the_engine_replace_the_parameters_of_trees(
+    data: RankingDataset, backend: str
+) -> None:
+    search_result = tune(
+        {"eta": 0.2, "eval_at": [5], "verbosity": -1, "objective": "regression"},
+        data,
+        num_boost_round=2,
+        trials=2,
+        folds=2,
+        space={"reg_lambda": Span(1.0, 2.0)},
+        backend=backend,
+    )
+    names = {"num_leaves", "min_sum_hessian_in_leaf", "feature_fraction", "reg_lambda"}
+    assert [set(trial.params) for trial in search_result.trials] == [names] * 2
+    assert not any("failed" in trial.state for trial in search_result.trials)
+
+
+def test_a_search_with_another_start_is_another_and_its_seed_is_in_the_parameters(
+    data: RankingDataset, tmp_path: Path
+) -> None:
+    how: dict[str, Any] = {"num_boost_round": 2, "trials": 0, "folds": 2, "study": tmp_path / "s"}
+    assert tune(FIXED, data, start="linear", **how).params["seed"] == FIXED["seed"]
+    with pytest.raises(InputError, match=r"another search, .*start"):
+        tune(FIXED, data, **how)
 
 
 def test_a_trial_that_falls_far_behind_is_given_up_after_some_folds(data: RankingDataset) -> None:
