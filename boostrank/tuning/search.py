@@ -321,7 +321,11 @@ class _Search:
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that must be unchanged when a search is resumed."""
-        query_columns = WithinQuery.of_options(self.plan.options)
+        options = self.plan.options
+        query_columns = WithinQuery.of_options(options)
+        changes = {} if query_columns is None else query_columns.record
+        if options.start != "auto":
+            changes = {**changes, "start": options.start}
         return {
             "fixed": (
                 {name: str(value) for name, value in self.fixed.items()}
@@ -329,7 +333,6 @@ class _Search:
             ),
             "space": {name: str(value) for name, value in self._space.items()},
             "trees": self.plan.engine.grows_trees,
-            "start": self.plan.options.start,
             "rounds": self.plan.preset.rounds,
             "patience": self.patience,
             "folds": self.folds,
@@ -338,7 +341,7 @@ class _Search:
             "conventions": str(self.plan.conventions),
             "seed": self.seed,
             "data": [data.fingerprint for data in (self.plan.train_set, *self.plan.valid_sets)],
-        } | ({} if query_columns is None else query_columns.record)
+        } | changes
 
     def measure_start(self, study: Any) -> None:
         """Evaluate the given parameters several times for the baseline and its variation due to
