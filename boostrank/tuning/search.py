@@ -323,9 +323,11 @@ class _Search:
         """Return the settings that must be unchanged when a search is resumed."""
         options = self.plan.options
         query_columns = WithinQuery.of_options(options)
-        changes = {} if query_columns is None else query_columns.record
+        changes: dict[str, Any] = {}
+        if query_columns is not None:
+            changes |= query_columns.record
         if options.start != "auto":
-            changes = {**changes, "start": options.start}
+            changes["start"] = options.start
         return {
             "fixed": (
                 {name: str(value) for name, value in self.fixed.items()}
