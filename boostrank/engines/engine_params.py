@@ -6,6 +6,7 @@ import ast
 import contextlib
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -325,21 +326,32 @@ _LIMIT = re.compile(r"Check failed: \((?:static_cast<\w+>\()?(\w+)\)+ (\S+) \(([
 _PLACES = re.compile(r"^\[\d\d:\d\d:\d\d\] \S+: | at /\S+, line \d+ \.?")
 
 
+_STDERR_LOCK = threading.Lock()
+_saved_stderrs: list[int] = []
+
+
 @contextlib.contextmanager
 def without_stderr() -> Iterator[None]:
     """Silence standard error, where LightGBM prints errors that it also raises."""
-    try:
-        saved_stderr, null_device = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    except OSError:  # standard error is closed
-        yield
-        return
-    os.dup2(null_device, 2)
-    os.close(null_device)
+    with _STDERR_LOCK:
+        try:
+            saved_stderr, null_device = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+        except OSError:  # standard error is closed
+            saved_stderr, null_device = -1, -1
+        if saved_stderr >= 0:
+            _saved_stderrs.append(saved_stderr)
+            os.dup2(null_device, 2)
+            os.close(null_device)
     try:
         yield
     finally:
-        os.dup2(saved_stderr, 2)
-        os.close(saved_stderr)
+        # The last thread in such a block restores what the first one saved.
+        with _STDERR_LOCK:
+            if saved_stderr >= 0:
+                last = _saved_stderrs.pop()
+                if not _saved_stderrs:
+                    os.dup2(last, 2)
+                os.close(last)
 
 
 def refusal(error: Exception) -> str:

@@ -4,6 +4,8 @@ data.
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import boostrank
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, TrainingError
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import get_backend
-from boostrank.engines.engine_params import refusal
+from boostrank.engines.engine_params import refusal, without_stderr
 from boostrank.fit.settings import split_params
 
 WRONG: dict[str, dict[str, list[Any]]] = {
@@ -113,6 +115,25 @@ def test_a_trial_leaves_what_xgboost_says_as_it_was() -> None:
     with xgboost.config_context(verbosity=2):
         get_backend("xgboost").params.check({"max_depth": 7})
         assert xgboost.get_config()["verbosity"] == 2
+
+
+def test_threads_that_silence_standard_error_together_leave_it_as_it_was() -> None:
+    before = os.fstat(2)
+    is_silent, may_end = threading.Event(), threading.Event()
+
+    def silence_first() -> None:
+        with without_stderr():
+            is_silent.set()
+            may_end.wait()
+
+    first = threading.Thread(target=silence_first)
+    first.start()
+    is_silent.wait()
+    with without_stderr():
+        may_end.set()
+        first.join()
+        assert not os.path.samestat(before, os.fstat(2))
+    assert os.path.samestat(before, os.fstat(2))
 
 
 def test_a_value_that_was_taken_vouches_for_no_other() -> None:
