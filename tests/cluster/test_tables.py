@@ -119,10 +119,10 @@ def test_columns_within_queries_are_those_of_a_single_machine(cluster: Any, data
 
 
 def test_fewer_queries_than_workers_train_with_those_that_have_rows(
-    tables: tuple[Any, Any],
+    cluster: Any, tables: tuple[Any, Any]
 ) -> None:
     rows = tables[0][tables[0]["query"] == tables[0]["query"].iloc[0]]
-    model = train("local:2", PARAMS, rows, 1, tables[1], qid="query", backend="lightgbm")
+    model = train(cluster, PARAMS, rows, 1, tables[1], qid="query", backend="lightgbm")
     assert model.info["training"]["workers"] == 1
     assert len(model.evals_result["valid_0"]["ndcg@10"]) == 1
 
