@@ -56,7 +56,7 @@ def failures(spec: ObjectiveSpec) -> dict[str, Finding]:
 
 
 def test_constants_may_be_missing(tmp_path: Path, template: str) -> None:
-    """NaN differs from itself, but nobody has written it."""
+    """NaN differs from itself, but is not a change."""
     spec = with_faults(tmp_path, template)
 
     def prepare(labels: Any, gains: Any, ptr: Any, values: Any) -> Any:
